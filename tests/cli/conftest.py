@@ -1,4 +1,4 @@
-"""Machines that several commands are asked about."""
+"""Machines that several commands are asked about, and asking them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.cli.asking import Ask
 from tests.testbeds import loading
 
 if TYPE_CHECKING:
@@ -14,9 +15,17 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def testbed(tmp_path: Path) -> Callable[[str], Path]:
+def ask(
+    short_directory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Ask:
+    monkeypatch.chdir(short_directory)
+    return Ask(short_directory, capsys)
+
+
+@pytest.fixture
+def testbed(short_directory: Path) -> Callable[[str], Path]:
     def build(name: str) -> Path:
-        directory = tmp_path / name
+        directory = short_directory / name
         loading.build(loading.path_of(name), directory)
         return directory
 

@@ -7,7 +7,6 @@ import fcntl
 import json
 import os
 import pty
-import re
 import subprocess
 import sys
 import threading
@@ -16,7 +15,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from genericdp.cli import main
 from genericdp.kubelet.api import podresources_pb2 as api
 
 from tests.kubelet.test_podresources import answering
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    Capture = pytest.CaptureFixture[str]
+    from tests.cli.asking import Answer, Ask
 
 UID = "2f0c9b7e-1b1c-4c5c-9f4e-0f3d0a5f7a11"
 OTHER = "9a3d1c55-58c5-4a55-8a30-6f3b0e6f2b90"
@@ -70,8 +68,9 @@ def record(uid: str = UID, *, hours: float = 3, **more: object) -> dict[str, Any
 class Node:
     """The kubelet's directory, with records in it."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, ask: Ask) -> None:
         self.root = root
+        self._ask = ask
 
     def directory(self, driver: str = DRIVER) -> Path:
         directory = self.root / "plugins" / driver / "claims"
@@ -87,8 +86,13 @@ class Node:
     def where(self) -> str:
         return f"--kubelet-root={self.root}"
 
-    def claims(self, *words: str) -> int:
-        return main(["claims", *words, self.where])
+    def claims(self, words: str = "", code: int = 0) -> Answer:
+        return self._ask(f"claims {words} {self.where}", code=code)
+
+    def listed(self, words: str = "") -> list[dict[str, Any]]:
+        document = self.claims(f"-o json {words}").data
+        assert violations("claims", document) == []
+        return [*document["claims"]]
 
     @contextmanager
     def daemon(self, driver: str = DRIVER) -> Iterator[None]:
@@ -113,40 +117,27 @@ class Node:
 
 
 @pytest.fixture
-def node(short_directory: Path) -> Node:
-    return Node(short_directory)
+def node(short_directory: Path, ask: Ask) -> Node:
+    return Node(short_directory, ask)
 
 
-def listed(node: Node, capsys: Capture, *words: str) -> list[dict[str, Any]]:
-    assert node.claims("-o", "json", *words) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert violations("claims", document) == []
-    claims = document["claims"]
-    assert isinstance(claims, list)
-    return claims
-
-
-def test_claims_are_listed_with_their_devices_and_age(node: Node, capsys: Capture) -> None:
-    node.put(holds=[hold(), hold("fuse", "example.com/fuse")])
+def test_claims_are_listed_with_their_devices_and_age(node: Node) -> None:
+    node.put(holds=[hold(), hold("fuse", "example.com/fuse")], name="a\x1b[2Jb\n")
     node.put(OTHER, driver="dra.home.lab", name="plain", hours=50, holds=[])
-    assert node.claims() == 0
-    rows = [re.split("  +", line) for line in capsys.readouterr().out.splitlines()]
     devices = "example.com/serial STICK::1, example.com/fuse fuse"
-    assert rows == [
+    assert node.claims().rows == [
         ["CLAIM", "DEVICES", "AGE", "DRIVER", "UID", "STATE"],
         ["default/plain", "-", "2 d 2 h", "dra.home.lab", OTHER, "prepared"],
-        ["default/stick", devices, "3 h 1 min", "genericdp.io", UID, "prepared"],
+        [r"default/a\x1b[2Jb\n", devices, "3 h 1 min", "genericdp.io", UID, "prepared"],
     ]
 
 
-def test_data_has_all_of_a_record_and_one_driver_alone_can_be_listed(
-    node: Node, capsys: Capture
-) -> None:
+def test_data_has_all_of_a_record_and_one_driver_alone_can_be_listed(node: Node) -> None:
     file = node.put(preparedAt=1_700_000_000)
     (file.parent / f"{UID}.release").touch()
     node.put(OTHER, driver="dra.home.lab")
-    assert {claim["uid"] for claim in listed(node, capsys)} == {UID, OTHER}
-    assert listed(node, capsys, f"--dra-driver={DRIVER}") == [
+    assert {claim["uid"] for claim in node.listed()} == {UID, OTHER}
+    assert node.listed(f"--dra-driver={DRIVER}") == [
         {
             "uid": UID,
             "namespace": "default",
@@ -175,53 +166,40 @@ def test_data_has_all_of_a_record_and_one_driver_alone_can_be_listed(
     ],
 )
 def test_a_record_that_cannot_be_read_is_listed_with_the_reason(
-    content: str, why: str, node: Node, capsys: Capture
+    content: str, why: str, node: Node
 ) -> None:
     (node.directory() / f"{UID}.json").write_text(content)
-    (found,) = listed(node, capsys)
+    (found,) = node.listed()
     assert found["uid"] == UID
     assert why in found["unreadable"]
-    assert node.claims() == 0
-    assert f"{UID}  unreadable: it is damaged" in capsys.readouterr().out
+    assert f"{UID}  unreadable: it is damaged" in node.claims().out
 
 
-def test_what_is_not_a_file_is_never_opened(node: Node, capsys: Capture) -> None:
+def test_what_is_not_a_file_is_never_opened(node: Node) -> None:
     directory = node.directory()
     os.mkfifo(directory / "fifo.json")
     (directory / "link.json").symlink_to("/dev/zero")
     (directory / "directory.json").mkdir()
-    found = {claim["uid"]: claim["unreadable"] for claim in listed(node, capsys)}
+    found = {claim["uid"]: claim["unreadable"] for claim in node.listed()}
     assert found.keys() == {"fifo", "directory", "link"}
     assert all("it is not a regular file" in why for why in found.values())
 
 
-def test_nothing_in_a_record_moves_the_cursor(node: Node, capsys: Capture) -> None:
-    node.put(name="a\x1b[2Jb\n")
-    assert node.claims() == 0
-    printed = capsys.readouterr().out
-    assert "default/a\\x1b[2Jb\\n" in printed
-    assert printed.count("\n") == 2
-
-
-def test_without_claims_it_says_where_there_are_none(node: Node, capsys: Capture) -> None:
-    place = node.root / "plugins"
-    assert node.claims() == 0
-    missing = f"{place}, which does not exist (see --kubelet-root)"
-    assert capsys.readouterr().out == f"No claim is prepared: there is no record below {missing}\n"
+def test_without_claims_it_says_where_there_are_none(node: Node) -> None:
+    said = f"No claim is prepared: there is no record below {node.root}/plugins"
+    assert node.claims().out == f"{said}, which does not exist (see --kubelet-root)\n"
     node.directory()
-    assert node.claims() == 0
-    assert capsys.readouterr().out == f"No claim is prepared: there is no record below {place}\n"
+    assert node.claims().out == f"{said}\n"
 
 
-def test_a_daemon_releases_a_claim(node: Node, capsys: Capture) -> None:
+def test_a_daemon_releases_a_claim(node: Node) -> None:
     file = node.put()
     with node.daemon():
-        assert node.claims("release", UID, "--yes") == 0
-    socket = node.root / "pod-resources/kubelet.sock"
-    assert capsys.readouterr().out.splitlines() == [
+        said = node.claims(f"release {UID} --yes")
+    assert said.lines == [
         "Claim:    default/stick",
         "Devices:  example.com/serial STICK::1",
-        f"Pods:     unknown: there is no {socket}",
+        f"Pods:     unknown: there is no {node.root}/pod-resources/kubelet.sock",
         "Prepared: 3 h 1 min ago",
         "Driver:   genericdp.io",
         f"Record:   {file}",
@@ -231,23 +209,21 @@ def test_a_daemon_releases_a_claim(node: Node, capsys: Capture) -> None:
     assert not file.exists()
 
 
-def test_without_a_daemon_the_request_stays(node: Node, capsys: Capture) -> None:
+def test_without_a_daemon_the_request_stays(node: Node) -> None:
     file = node.put()
     for _ in range(2):
-        assert node.claims("release", UID, "--yes") == 1
-        last = capsys.readouterr().out.splitlines()[-1]
+        said = node.claims(f"release {UID} --yes", code=1).lines[-1]
         expected = "it will be released when the daemon starts."
-        assert last == f"No daemon serves genericdp.io: {expected}"
-    (found,) = listed(node, capsys)
+        assert said == f"No daemon serves genericdp.io: {expected}"
+    (found,) = node.listed()
     assert found["releaseRequested"]
     assert file.exists()
 
 
-def test_an_unreadable_record_can_be_released(node: Node, capsys: Capture) -> None:
+def test_an_unreadable_record_can_be_released(node: Node) -> None:
     (node.directory() / f"{UID}.json").write_text("{}")
     with node.daemon():
-        assert node.claims("release", UID, "--yes") == 0
-    printed = capsys.readouterr().out
+        printed = node.claims(f"release {UID} --yes").out
     assert "Claim:    unknown\nDevices:  unknown\nPods:     unknown\n" in printed
     assert ".json is unreadable: it is damaged: " in printed
 
@@ -255,27 +231,23 @@ def test_an_unreadable_record_can_be_released(node: Node, capsys: Capture) -> No
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ([UID], 2, "there is no terminal to ask at: add --yes"),
-        ([f"{UID[:-1]}2", "--yes"], 1, f"(did you mean {UID}?)"),
-        (["../x", "--yes"], 1, f"there is no record of a claim '../x' (there are: {UID})"),
+        (UID, 2, "there is no terminal to ask at: add --yes"),
+        (f"{UID[:-1]}2 --yes", 1, f"(did you mean {UID}?)"),
+        ("../x --yes", 1, f"there is no record of a claim '../x' (there are: {UID})"),
     ],
 )
-def test_what_cannot_be_released_stays(
-    words: list[str], code: int, said: str, node: Node, capsys: Capture
-) -> None:
+def test_what_cannot_be_released_stays(words: str, code: int, said: str, node: Node) -> None:
     file = node.put()
-    assert node.claims("release", *words) == code
-    assert said in capsys.readouterr().err
+    assert said in node.claims(f"release {words}", code).err
     assert [*file.parent.iterdir()] == [file]
 
 
-def test_a_claim_of_two_drivers_needs_the_driver(node: Node, capsys: Capture) -> None:
+def test_a_claim_of_two_drivers_needs_the_driver(node: Node) -> None:
     node.put()
     node.put(driver="dra.home.lab")
-    assert node.claims("release", UID, "--yes") == 2
-    assert "choose one with --dra-driver" in capsys.readouterr().err
+    assert "choose one with --dra-driver" in node.claims(f"release {UID} --yes", code=2).err
     with node.daemon():
-        assert node.claims("release", UID, "--yes", f"--dra-driver={DRIVER}") == 0
+        node.claims(f"release {UID} --yes --dra-driver={DRIVER}")
 
 
 QUESTION = "Release it? Only if no container uses its devices [y/N] "

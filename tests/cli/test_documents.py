@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from genericdp.cli import main
 from genericdp.cli.commands import COMMANDS
 from genericdp.cli.output import yaml_document
 from hypothesis import example, given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from tests.cli.explain_output import HEAD
+from tests.config.loading import HEAD
 from tests.hosts.hosts import Host
 from tests.printed import output_schema, violations
-from tests.programs import quiet_grpc
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tests.cli.asking import Ask
 
     Printed = Callable[..., Any]
 
@@ -48,23 +48,21 @@ SQUAT = next((Path(__file__).parents[1] / "convert/peers/squat").glob("*.yaml"))
 
 
 @pytest.fixture
-def printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Printed:
+def printed(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> Printed:
     """Return the document that a command prints for a recorded machine."""
-    monkeypatch.chdir(tmp_path)
-    Path("config.yaml").write_text(CONFIG)
-    Path("wrong.yaml").write_text(WRONG)
+    ask.write("config.yaml", CONFIG)
+    ask.write("wrong.yaml", WRONG)
     for name, text in {"CONFIG": "config.yaml", "NODE_NAME": "node-1"}.items():
         monkeypatch.setenv(f"GENERICDP_{name}", text)
-    monkeypatch.setenv("GENERICDP_ROOT", str(Host("usb-serial").build(tmp_path)))
+    monkeypatch.setenv("GENERICDP_ROOT", str(Host("usb-serial").build(ask.directory)))
 
-    def ask(words: str, output: str = "json") -> Any:
-        with quiet_grpc():
-            main([*words.split(), f"--output={output}"])
-        return (json.loads if output == "json" else yaml.safe_load)(capsys.readouterr().out)
+    def printed(words: str, output: str = "json") -> Any:
+        code = 2 if words == "validate wrong.yaml" or "--diff wrong" in words else 0
+        code = 1 if words in {"probe", "explain /dev/none"} else code
+        said = ask(f"{words} --output={output}", code=code)
+        return said.data if output == "json" else yaml.safe_load(said.out)
 
-    return ask
+    return printed
 
 
 @pytest.mark.parametrize(
@@ -117,11 +115,8 @@ def test_a_device_is_the_same_to_all_commands(printed: Printed) -> None:
     assert stick["shares"] == 1
 
 
-def test_the_schema_allows_what_later_versions_add_and_uses_all_of_its_parts(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["schema", "--kind", "output"]) == 0
-    schema = json.loads(capsys.readouterr().out)
+def test_the_schema_allows_what_later_versions_add_and_uses_all_of_its_parts(ask: Ask) -> None:
+    schema = ask("schema --kind output").data
     Draft202012Validator.check_schema(schema)
     validator = Draft202012Validator(schema)
     assert validator.is_valid({"resources": [], "later": 1})
@@ -133,9 +128,8 @@ def test_the_schema_allows_what_later_versions_add_and_uses_all_of_its_parts(
     assert [name for name in strict["$defs"] if f'"#/$defs/{name}"' not in text] == []
 
 
-def test_this_very_machine_has_a_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["hardware"]) == 0
-    assert "/dev/null" in capsys.readouterr().out
+def test_this_very_machine_has_a_catalogue(ask: Ask) -> None:
+    assert "/dev/null" in ask("hardware").out
 
 
 TEXT = st.text(st.characters(exclude_categories=())) | st.lists(st.text("a #:-\n ")).map("\n".join)

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from genericdp.cli import main
 from genericdp.cli.explain import answer as explain
 from genericdp.cli.patience import run_skipping_hangs
 from genericdp.config.load import load
 
-from tests.cli.explain_output import HEAD, answer, first_line
 from tests.fixtures.hanging import HangingRoot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    Capture = pytest.CaptureFixture[str]
+    from tests.cli.asking import Answer, Ask
+
     Testbed = Callable[[str], Path]
+    Explain = Callable[..., Answer]
 
 ANSWERS = [
     (name, entry)
@@ -29,28 +29,43 @@ ANSWERS = [
     for name, entry in entries.items()
     if "says" in entry
 ]
-FTDI = """\
-  - name: example.com/serial
-    match: [{udev: {subsystem: tty}, hardware: {usb: {vendor: "0403", product: "6001"}}}]
-"""
-STICK = '  - {name: example.com/stick, match: [{usb: {vendor: "1a86"}}]}\n'
-GPU = """\
-  - name: example.com/gpu
-    match: [{pci: {vendor: "1002", class: "0300*"}}]
-    inject: {devices: [{subsystem: drm}]}
-"""
+FTDI = (
+    "name: example.com/serial,"
+    ' match: [{udev: {subsystem: tty}, hardware: {usb: {vendor: "0403", product: "6001"}}}]'
+)
+STICK = 'name: example.com/stick, match: [{usb: {vendor: "1a86"}}]'
+GPU = (
+    'name: example.com/gpu, match: [{pci: {vendor: "1002", class: "0300*"}}],'
+    " inject: {devices: [{subsystem: drm}]}"
+)
+
+
+@pytest.fixture
+def explained(ask: Ask, testbed: Testbed) -> Explain:
+    """Ask of a device of a testbed."""
+
+    def explained(machine: str, device: str, *resources: str, more: str = "") -> Answer:
+        if not Path(machine).exists():
+            testbed(machine)
+        ask.config(*resources)
+        words = f"explain --config=config.yaml --root={machine} --node-name=n {device} {more}"
+        return ask(words, code=int("ttyUSB7" in device or device == "/dev/none"))
+
+    return explained
 
 
 @pytest.mark.parametrize(("name", "entry"), ANSWERS, ids=[name for name, _ in ANSWERS])
 def test_the_first_line_names_the_cause(
-    name: str, entry: dict[str, Any], capsys: Capture, tmp_path: Path, testbed: Testbed
+    name: str, entry: dict[str, Any], explained: Explain
 ) -> None:
     """D1, D3, D5, D7, D8, D11, D12, D14: what users of others had to guess."""
     says = entry["says"]
     ((machine, keys),) = ((key, value) for key, value in entry.items() if key != "says")
-    resources = [{"name": f"example.com/{key}", **value} for key, value in keys.items()]
-    text = "".join(f"  - {json.dumps(resource)}\n" for resource in resources)
-    assert first_line(capsys, tmp_path, testbed(machine), text, says.split()[0]) == says
+    resources = [
+        f"  - {json.dumps({'name': f'example.com/{key}', **value})}\n"
+        for key, value in keys.items()
+    ]
+    assert explained(machine, says.split()[0], *resources).lines[0] == says
 
 
 @pytest.mark.parametrize(
@@ -69,51 +84,36 @@ def test_the_first_line_names_the_cause(
         *("0000:0a:00.0", "0a:00.0", "0A:00.0", "/sys/bus/pci/devices/0000:0a:00.0"),
     ],
 )
-def test_a_device_has_many_names(
-    device: str, capsys: Capture, tmp_path: Path, testbed: Testbed
-) -> None:
-    machine, resources, reported = (
+def test_a_device_has_many_names(device: str, explained: Explain) -> None:
+    machine, resource, reported = (
         ("gpu", GPU, "0000:0a:00.0 of example.com/gpu")
         if "a:00.0" in device.lower()
-        else ("serial-adapters", f"{FTDI}    replicas: 2\n", "1-1.1:1.0-tty of example.com/serial")
+        else ("serial-adapters", f"{FTDI}, replicas: 2", "1-1.1:1.0-tty of example.com/serial")
     )
-    said = first_line(capsys, tmp_path, testbed(machine), resources, device)
+    said = explained(machine, device, resource).lines[0]
     assert said == f"{device} is offered: it is {reported}"
 
 
-def test_an_empty_text_is_no_device(capsys: Capture) -> None:
-    assert main(["explain", "--config", "any.yaml", ""]) == 2
-    assert "DEVICE is an empty string" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("asked", ["/dev/ttyUSB3", "1-1.4"])
-def test_the_suggested_selector_does_what_it_promises(
-    asked: str, capsys: Capture, tmp_path: Path, testbed: Testbed
-) -> None:
+def test_the_suggested_selector_does_what_it_promises(asked: str, explained: Explain) -> None:
     """D14. The mistake is back if ``_match`` leaves out ``hardware`` or names ``usb`` alone."""
-    root = testbed("serial-adapters")
-    _, _, hint = answer(capsys, tmp_path, root, STICK, asked).partition("  hint: ")
+    _, _, hint = explained("serial-adapters", asked, STICK).out.partition("  hint: ")
     selector = hint.splitlines()[0].partition("match ")[2]
-    mended = f"  - name: example.com/mended\n    match: [{selector}]\n"
-    said = first_line(capsys, tmp_path, root, mended, "/dev/ttyUSB3")
+    mended = f"name: example.com/mended, match: [{selector}]"
+    said = explained("serial-adapters", "/dev/ttyUSB3", mended).lines[0]
     assert said == "/dev/ttyUSB3 is offered: it is 1-1.4:1.0-tty of example.com/mended"
 
 
-def test_data_says_the_same_of_each_resource(
-    capsys: Capture, tmp_path: Path, testbed: Testbed
-) -> None:
-    others = "".join(
-        f"  - {{name: example.com/other{i}, match: [{{path: /dev/none{i}}}]}}\n" for i in range(5)
-    )
-    root = testbed("serial-adapters")
-    text = answer(capsys, tmp_path, root, FTDI + STICK + others, "/dev/ttyUSB2", "-o", "json")
-    said = json.loads(text)
+def test_data_says_the_same_of_each_resource(explained: Explain) -> None:
+    others = [f"name: example.com/other{i}, match: [{{path: /dev/none{i}}}]" for i in range(5)]
+    resources = (FTDI, STICK, *others)
+    said = explained("serial-adapters", "/dev/ttyUSB2", *resources, more="-o json").data
     assert (said["asked"], said["exists"]) == ("/dev/ttyUSB2", True)
     assert said["answer"].endswith("expected hardware.usb.product 6001, found 6015")
     assert said["candidate"]["usb"]["product"] == "6015"
     serial, stick, *rest = said["resources"]
     assert (serial["name"], serial["outcome"]) == ("example.com/serial", "not matched")
-    assert serial["place"] == f"{tmp_path}/config.yaml:4:5"
+    assert serial["place"] == "config.yaml:4:5"
     assert (serial["empty"], serial["emptyCause"]) == ("", "")
     assert serial["match"] == [serial["closest"]]
     assert serial["closest"] == {
@@ -132,17 +132,15 @@ def test_data_says_the_same_of_each_resource(
 
 
 def test_data_names_the_file_that_a_number_of_an_interface_was_read_from(
-    capsys: Capture, tmp_path: Path, testbed: Testbed
+    explained: Explain,
 ) -> None:
     """It is a file of the interface, not of the USB device that the other conditions ask."""
-    root, asks = testbed("serial-adapters"), FTDI.replace('vendor: "0403"', 'interface: "07"')
-    (said,) = json.loads(answer(capsys, tmp_path, root, asks, "/dev/ttyUSB0", "-o", "json"))[
-        "resources"
-    ]
+    asks = FTDI.replace('vendor: "0403"', 'interface: "07"')
+    (said,) = explained("serial-adapters", "/dev/ttyUSB0", asks, more="-o json").data["resources"]
     assert said["closest"]["why"] == "expected hardware.usb.interface 07, found 00"
     file = said["closest"]["readFrom"]
     assert file.endswith("/usb1/1-1/1-1.1/1-1.1:1.0/bInterfaceNumber")
-    assert (root / file.removeprefix("/")).read_text().strip() == "00"
+    assert Path("serial-adapters", file.removeprefix("/")).read_text().strip() == "00"
 
 
 @pytest.fixture
@@ -157,13 +155,11 @@ def hanging(testbed: Testbed) -> Iterator[HangingRoot]:
 
 
 def test_an_attribute_that_does_not_answer_does_not_hold_up_the_answer(
-    hanging: HangingRoot, tmp_path: Path, capsys: Capture
+    hanging: HangingRoot, ask: Ask, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = tmp_path / "config.yaml"
-    config.write_text(HEAD + FTDI)
-    resources = load([config]).resources
+    resources = load([ask.config(FTDI)]).resources
 
-    def ask(device: str) -> str:
+    def headline(device: str) -> str:
         said = run_skipping_hangs(
             hanging, lambda host: explain(device, resources, host, "n"), look_seconds=0.2
         )
@@ -179,7 +175,7 @@ def test_an_attribute_that_does_not_answer_does_not_hold_up_the_answer(
         (f"{tty}/uevent", tty, f"{expected}, but ".replace("/dev/ttyUSB0", tty)),
     ):
         hanging.hanging = {file}
-        assert ask(asked) == f"{why}{file} cannot be read: reading it timed out"
-        assert ask("/dev/ttyUSB1").startswith("/dev/ttyUSB1 is offered")
+        assert headline(asked) == f"{why}{file} cannot be read: reading it timed out"
+        assert headline("/dev/ttyUSB1").startswith("/dev/ttyUSB1 is offered")
         line = f"reading '{file}' timed out; continuing without it\n"
         assert capsys.readouterr().err == line

@@ -11,14 +11,14 @@ from genericdp.cli import main
 from genericdp.config.files import STDIN
 from genericdp.config.load import load
 
-from tests.cases.machine import Machine
 from tests.fixtures.make_tree import Tree
 from tests.hosts.hosts import DIRECTORY, EXAMPLES, Host
 from tests.testbeds import loading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
+
+    from tests.cli.asking import Ask
 
 ORDER = (EXAMPLES.parent / "init-order.txt").read_text()
 LINES = [line.partition("#")[0].split() for line in ORDER.splitlines()]
@@ -94,19 +94,6 @@ def test_each_resource_of_an_example_is_valid_without_the_others(name: str) -> N
         assert load([STDIN], pipes={STDIN: alone.encode()}).problems == ()
 
 
-def test_the_text_is_that_of_the_examples_with_what_they_find(
-    testbed: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["init", "--root", str(testbed("serial-adapters"))]) == 0
-    printed = capsys.readouterr().out
-    assert "# serial.yaml\n#\n# Serial adapters on USB, of any make" in printed
-    assert "  # Now: 4 devices, 4 shares.\n" in printed
-    assert re.search(r"  #   1-1\.4:1\.0-tty  /dev/\S+  USB_Serial  ch341-uart\n", printed)
-    assert "        # In the container the adapters are /dev/serial0" in printed
-    assert "limits: {example.com/serial: 1}" in printed
-    assert "example.com/video" not in printed
-
-
 def test_what_one_example_takes_the_next_does_not_offer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -134,56 +121,10 @@ def test_no_probe_and_no_hook_is_run(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().err == ""
 
 
-def test_an_id_that_can_change_at_boot_is_told_with_what_to_write(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    machine = tmp_path / "machine.yaml"
-    machine.write_text(NPU)
-    Machine(machine, tmp_path / "root")
-    assert main(["init", "--root", str(tmp_path / "root")]) == 0
-    printed = capsys.readouterr()
-    why = "npu.1.auto is numbered in the order of discovery"
-    boot = f"npu.1.auto-drm is only as stable as the kernel's name, which can change at boot: {why}"
-    assert f"  # The ID {boot}: write id: " in printed.out
-    assert printed.err.startswith(f"warning: example.com/rockchip-npu: the ID {boot}")
-
-
-NPU = """\
-devices:
-  /platform/npu.1.auto: {subsystem: platform, driver: RKNPU}
-  /platform/npu.1.auto/drm/card0: {subsystem: drm, node: 226:0 dri/card0}
-"""
-STICK = r"""
-devices:
-  /pci0000:00/0000:00:14.0/usb1/1-7:
-    subsystem: usb
-    DEVTYPE: usb_device
-    product: "Stick\n  - name: evil.com/x\n    match: [{path: /dev/mem}]"
-    idVendor: 0bda
-    idProduct: 2838
-    /1-7:1.0/tty/ttyUSB0: {subsystem: tty, node: 188:0}
-"""
-
-
-def test_names_that_cannot_be_printed_stay_comments(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    machine = tmp_path / "machine.yaml"
-    machine.write_text(STICK)
-    Machine(machine, tmp_path / "root")
-    printed = json_of(capsys, "init", "--root", str(tmp_path / "root"))
-    assert [resource["name"] for resource in printed["resources"]] == ["example.com/serial"]
-    loaded = load([STDIN], pipes={STDIN: printed["config"].encode()})
-    assert [resource.name for resource in loaded.resources] == ["example.com/serial"]
-
-
-def test_its_commands_are_about_the_same_machine(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    root = Tree(tmp_path / "a machine").directory
-    assert main(["init", "--root", str(root)]) == 0
-    reported = capsys.readouterr().out
-    assert f"genericdp discover FILE --root '{root}'    what it offers" in reported
-    assert f"genericdp simulate FILE --root '{root}'    what a node" in reported
+def test_its_commands_are_about_the_same_machine(ask: Ask) -> None:
+    Tree(ask.directory / "a machine")
+    reported = ask("init --root 'a machine'").out
+    assert "genericdp discover FILE --root 'a machine'    what it offers" in reported
+    assert "genericdp simulate FILE --root 'a machine'    what a node" in reported
     assert "No example finds anything here" in reported
-    assert reported.endswith(f": genericdp hardware --root '{root}'\n")
+    assert reported.endswith(": genericdp hardware --root 'a machine'\n")

@@ -4,34 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from genericdp.cli import main
 from genericdp.cli.allocate import amounts_of
 from genericdp.cli.command_line import parse
-from genericdp.cli.commands import COMMANDS
 from genericdp.cli.parser import unknown_variables, variable
 from genericdp.cli.root import node_name_of
 from genericdp.errors import UsageError
 
 if TYPE_CHECKING:
-    import argparse
+    from tests.cli.asking import Ask
 
 REPOSITORY = Path(__file__).parents[2]
 LAPTOP = REPOSITORY / "tests/fixtures/laptop"
 FUSE = REPOSITORY / "examples/configs/fuse.yaml"
-Capture = pytest.CaptureFixture[str]
-
-
-def parsed(*argv: str) -> argparse.Namespace:
-    return parse(["discover", *argv])
-
-
 VARIABLES = {"CONFIG": "/a.yaml:/b", "ROOT": "/r", "NODE_NAME": "edge-1", "OUTPUT": "json"}
 OPTIONS = ("--config=/x", "--config", "/y:z", "--root=/s", "--node-name=n", "--output=text")
 
@@ -54,66 +44,51 @@ def test_options_can_be_set_in_the_environment(
     monkeypatch.setenv("NODE_NAME", "other")
     for name, text in variables.items():
         monkeypatch.setenv(f"GENERICDP_{name}", text)
-    found = parsed(*argv)
+    found = parse(["discover", *argv])
     config = [str(path) for path in found.config]
     assert (config, str(found.root), node_name_of(found), found.output) == expected
 
 
-def test_an_empty_variable_of_an_address_is_none(
-    monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    """Found by a new user: an empty GENERICDP_LISTEN in a unit's environment ended each start."""
-    for option in ("listen", "address"):
-        monkeypatch.setenv(variable(option), "")
-    assert main(["run", "--config=none.yaml", "--root=/no/such/directory"]) == 2
-    assert "/no/such/directory" in capsys.readouterr().err
-    assert main(["status", "--address=127.0.0.1:1"]) == 1
-    assert "nothing listens at 127.0.0.1:1" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
-    "option", ["policy", "config", "root", "kubelet-dir", "state-dir", "pod-resources"]
+    ("own", "plain", "expected"),
+    [("a", "b", "a"), ("", "b", "b"), ("a", "", "a"), ("", "", "host-7.example.com")],
 )
-def test_an_empty_variable_of_a_path_is_as_wrong_as_the_empty_flag(
-    option: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    """Else ``run`` is without the bounds that were requested."""
-    monkeypatch.setenv(variable(option), "")
-    assert main(["run", "--config=none.yaml"]) == 2
-    assert capsys.readouterr().err.startswith(f"genericdp: {variable(option)} is ''")
-    monkeypatch.delenv(variable(option))
-    assert main(["run", "--config=none.yaml", f"--{option}="]) == 2
-    assert "an empty path" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "words", [["discover", "--config", ""], ["hardware", "--root", ""], ["validate", ""]]
-)
-def test_an_empty_path_is_not_the_current_directory(words: list[str], capsys: Capture) -> None:
-    """As ``--config "$UNSET"`` gives it."""
-    assert main(words) == 2
-    assert "an empty path" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("own", "plain", "expected"), [("a", "b", "a"), ("", "b", "b"), ("a", "", "a")]
-)
-def test_the_node_s_name_comes_from_the_flag_its_variable_or_node_name(
+def test_the_node_s_name_comes_from_a_variable_or_the_host(
     own: str, plain: str, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GENERICDP_NODE_NAME", own)
     monkeypatch.setenv("NODE_NAME", plain)
-    assert node_name_of(parsed("--config=x")) == expected
-
-
-def test_without_any_name_it_is_the_host_s(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NODE_NAME", raising=False)
     monkeypatch.setattr("socket.gethostname", lambda: "Host-7.example.com")
-    assert node_name_of(parsed("--config=x")) == "host-7.example.com"
+    assert node_name_of(parse(["discover", "--config=x"])) == expected
+
+
+def test_flags_and_lists_can_be_variables(monkeypatch: pytest.MonkeyPatch, ask: Ask) -> None:
+    monkeypatch.setenv("GENERICDP_ROOT", str(LAPTOP))
+    with monkeypatch.context() as patched:
+        patched.setenv("GENERICDP_ALL", "true")
+        assert "/dev/fuse" in ask("discover").out
+    monkeypatch.setenv("GENERICDP_ALLOCATE", "a/b=1:c/d=2")
+    monkeypatch.setenv("GENERICDP_ONCE", "true")
+    taken = parse(["simulate", "--config=x"])
+    assert (list(taken.amounts), taken.once) == (["a/b=1", "c/d=2"], True)
+    replaced = parse(["simulate", "--config=x", "--allocate=e/f=3", "--allocate=g/h=4"])
+    assert replaced.amounts == ["e/f=3", "g/h=4"]
+    # ``wide`` is for commands with a table.
+    monkeypatch.setenv("GENERICDP_OUTPUT", "wide")
+    assert "DRIVER" in ask(f"discover {FUSE}").lines[0]
+
+
+def test_an_empty_variable_of_an_address_is_none(monkeypatch: pytest.MonkeyPatch, ask: Ask) -> None:
+    """Found by a new user: an empty GENERICDP_LISTEN in a unit's environment ended each start."""
+    for option in ("listen", "address"):
+        monkeypatch.setenv(variable(option), "")
+    said = ask("run --config=none.yaml --root=/no/such/directory", code=2).err
+    assert "/no/such/directory" in said
+    assert "nothing listens at 127.0.0.1:1" in ask("status --address=127.0.0.1:1", code=1).err
 
 
 @pytest.mark.parametrize(
-    ("words", "name", "text", "said"),
+    ("line", "name", "text", "said"),
     [
         ("schema", "OUTPUT", "xml", "is 'xml', but must be one of: text, json, yaml"),
         ("schema", "OUTPUT", "wide", "is 'wide', but must be one of: text, json, yaml"),
@@ -121,71 +96,30 @@ def test_without_any_name_it_is_the_host_s(monkeypatch: pytest.MonkeyPatch) -> N
         ("simulate --config=x", "ONCE", "1", "is '1', but must be one of: true, false"),
         ("simulate --config=x", "LOG_FORMAT", "C", "is 'C', but must be one of: text, json"),
         ("simulate --config=x", "ALLOCATE", "::", "is '::', which names nothing"),
+        # Else ``run`` is without the bounds that were requested.
+        *(
+            ("run --config=none.yaml", variable(option).removeprefix("GENERICDP_"), "", "is ''")
+            for option in ("policy", "config", "root", "kubelet-dir", "state-dir", "pod-resources")
+        ),
     ],
 )
 def test_a_variable_with_what_its_option_does_not_take_is_told(
-    words: str, name: str, text: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    line: str, name: str, text: str, said: str, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
     monkeypatch.setenv(f"GENERICDP_{name}", text)
-    assert main(words.split()) == 2
-    assert capsys.readouterr().err == f"genericdp: GENERICDP_{name} {said}\n"
+    _, err = ask(line, code=2)
+    assert err.startswith(f"genericdp: GENERICDP_{name} {said}")
+    assert err.count("\n") == 1
 
 
-def test_a_variable_asks_only_commands_with_a_table_to_be_wide(
-    monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    monkeypatch.setenv("GENERICDP_OUTPUT", "wide")
-    assert main(["discover", f"--config={FUSE}", f"--root={LAPTOP}"]) == 0
-    assert "DRIVER" in capsys.readouterr().out.splitlines()[0]
-
-
-@pytest.mark.parametrize(
-    ("texts", "amounts"),
-    [
-        (["example.com/a=1"], {"example.com/a": 1}),
-        (["a=2", "b=3"], {"a": 2, "b": 3}),
-        (["a=007"], {"a": 7}),
-    ],
-)
-def test_amounts_are_taken_apart(texts: list[str], amounts: dict[str, int]) -> None:
-    assert amounts_of(texts) == amounts
-
-
-@pytest.mark.parametrize("text", ["a", "=1", ""])
-def test_an_amount_needs_a_resource_and_a_number(text: str) -> None:
-    with pytest.raises(UsageError, match="is not of the form RESOURCE=N"):
-        amounts_of([text])
-
-
-@pytest.mark.parametrize("count", ["", "0", "-1", "1.5", "x", "1 ", "²", "٣", "9" * 5000])
-def test_an_amount_that_is_none_is_told_what_is_one(count: str) -> None:
-    with pytest.raises(UsageError, match="N has to be a whole number from 1 to 999,999,999"):
-        amounts_of([f"a={count}"])
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_has_the_options_that_its_variables_are_known_by(
-    name: str, capsys: Capture
-) -> None:
-    with pytest.raises(SystemExit):
-        main([*name.split(), "--help"])
-    found = re.findall(r"^  (?:-\w[^-]*)?(--[a-z-]+)", capsys.readouterr().out, re.MULTILINE)
-    options = [word for word in COMMANDS[name].arguments if word.startswith("--")]
-    assert found == ["--help", *options]
-    assert list(unknown_variables({variable(option): "x" for option in options})) == []
-
-
-def test_flags_and_lists_can_be_variables(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    monkeypatch.setenv("GENERICDP_ALL", "true")
-    monkeypatch.setenv("GENERICDP_ROOT", str(LAPTOP))
-    assert main(["discover"]) == 0
-    assert "/dev/fuse" in capsys.readouterr().out
-    monkeypatch.setenv("GENERICDP_ALLOCATE", "a/b=1:c/d=2")
-    monkeypatch.setenv("GENERICDP_ONCE", "true")
-    taken = parse(["simulate", "--config=x"])
-    assert (list(taken.amounts), taken.once) == (["a/b=1", "c/d=2"], True)
-    replaced = parse(["simulate", "--config=x", "--allocate=e/f=3", "--allocate=g/h=4"])
-    assert replaced.amounts == ["e/f=3", "g/h=4"]
+def test_amounts_are_taken_apart() -> None:
+    assert amounts_of(["example.com/a=1", "b=007"]) == {"example.com/a": 1, "b": 7}
+    for text in ("a", "=1", ""):
+        with pytest.raises(UsageError, match="is not of the form RESOURCE=N"):
+            amounts_of([text])
+    for count in ("", "0", "-1", "1.5", "x", "1 ", "²", "٣", "9" * 5000):
+        with pytest.raises(UsageError, match="N has to be a whole number from 1 to 999,999,999"):
+            amounts_of([f"a={count}"])
 
 
 @pytest.mark.parametrize(
@@ -212,30 +146,10 @@ def test_a_variable_that_is_none_of_ours_is_told(name: str, text: str, said: lis
     assert list(unknown_variables({name: text})) == expected
 
 
-HOSTILE = (
-    "VERSION=1 CONFIG=x ROOT=/nowhere OUTPUT=json LOG_LEVEL=loud LISTEN=:1 "
-    "KUBELET_DIR=/nowhere HELP=1 DOMAIN=x ALLOCATE=x ONCE=1 GENERICDP=x GENERICDP_=x "
-    "genericdp_output=json"
-)
 MISSPELT = (
     "the variable 'GENERICDP_LOGLEVEL' means nothing to genericdp"
     " (did you mean GENERICDP_LOG_LEVEL?)"
 )
-
-
-@pytest.mark.parametrize(
-    "words", [["schema"], ["discover", f"--root={LAPTOP}", f"--config={FUSE}", "--node-name=n"]]
-)
-def test_variables_without_the_prefix_change_nothing(
-    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    """C6: ``VERSION=1`` ends the process."""
-    assert main(words) == 0
-    printed = capsys.readouterr()
-    for pair in HOSTILE.split():
-        monkeypatch.setenv(*pair.split("="))
-    assert main(words) == 0
-    assert capsys.readouterr() == printed
 
 
 @pytest.mark.parametrize(
@@ -246,21 +160,28 @@ def test_variables_without_the_prefix_change_nothing(
     ],
 )
 def test_a_misspelt_variable_is_a_warning_in_the_form_of_the_log(words: str, start: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "genericdp", *words.split()],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={**os.environ, "GENERICDP_LOGLEVEL": "debug"},
-    )
+    command = [sys.executable, "-m", "genericdp", *words.split()]
+    environment = {**os.environ, "GENERICDP_LOGLEVEL": "debug"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.stderr.startswith(start)
     if start.startswith("{"):
         line = json.loads(done.stderr.splitlines()[0])
         assert (line["level"], line["message"]) == ("warning", MISSPELT)
 
 
-def test_a_path_that_no_unix_socket_can_have_is_bad_usage(capsys: Capture) -> None:
-    assert main(["run", "--config=x", f"--pod-resources=/{'x' * 107}"]) == 2
-    said = "the path of a unix socket has at most 107: reach it under a shorter one"
-    assert said in capsys.readouterr().err
+HOSTILE = (
+    "VERSION=1 CONFIG=x ROOT=/nowhere OUTPUT=json LOG_LEVEL=loud LISTEN=:1 "
+    "KUBELET_DIR=/nowhere HELP=1 DOMAIN=x ALLOCATE=x ONCE=1 GENERICDP=x GENERICDP_=x "
+    "genericdp_output=json"
+)
+
+
+@pytest.mark.parametrize("line", ["schema", f"discover {FUSE} --root={LAPTOP} --node-name=n"])
+def test_variables_without_the_prefix_change_nothing(
+    line: str, monkeypatch: pytest.MonkeyPatch, ask: Ask
+) -> None:
+    """C6: ``VERSION=1`` ends the process."""
+    printed = ask(line)
+    for pair in HOSTILE.split():
+        monkeypatch.setenv(*pair.split("="))
+    assert ask(line) == printed

@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from genericdp.cli import main
 
 from tests.cases.machine import Machine
-from tests.cli.explain_output import HEAD as CONFIG_HEAD
 from tests.config.bounded import HEAD
 from tests.printed import resources_in
 
-CONFIG = f"{CONFIG_HEAD}  - {{name: example.com/r, match: [{{udev: {{subsystem: misc}}}}]}}\n"
+if TYPE_CHECKING:
+    from tests.cli.asking import Ask
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 APPLYING = [
     *("discover", "explain /dev/fuse", "allocate example.com/r=1", "probe", "simulate --once"),
     "run --kubelet-dir=kubelet",
 ]
-Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(autouse=True)
-def _place(short_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(short_directory)
-    monkeypatch.setenv("GENERICDP_CONFIG", "c.yaml")
+def _place(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GENERICDP_CONFIG", "config.yaml")
     monkeypatch.setenv("GENERICDP_ROOT", "host")
-    Path("c.yaml").write_text(CONFIG)
-    Path("machine.yaml").write_text("nodes: {fuse: 10:229}\n")
-    Machine(Path("machine.yaml"), Path("host"))
+    ask.config("name: example.com/r, match: [{udev: {subsystem: misc}}]")
+    Machine(ask.write("machine.yaml", "nodes: {fuse: 10:229}\n"), Path("host"))
 
 
 @pytest.mark.parametrize(
@@ -42,18 +40,18 @@ def _place(short_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 @pytest.mark.parametrize("command", APPLYING, ids=lambda words: words.split()[0])
 def test_no_command_goes_on_without_the_bounds_that_were_asked_for(
-    command: str, policy: str | None, reported: str, capsys: Capture
+    command: str, policy: str | None, reported: str, ask: Ask
 ) -> None:
     """Not even ``run``, which waits for a config that is bad."""
     if policy is not None:
-        Path("p.yaml").write_text(HEAD + policy)
-    assert main([*command.split(), "--policy=p.yaml"]) == 2
-    assert reported in (said := capsys.readouterr().err)
+        ask.write("p.yaml", HEAD + policy)
+    said = ask(f"{command} --policy=p.yaml", code=2).err
+    assert reported in said
     if command.startswith("run"):
         end = "the policy p.yaml cannot be used, and nothing is served without its bounds"
         assert said.splitlines()[-1].startswith(f"genericdp: {end}")
-        assert main([*command.split(), "--policy=p.yaml", "--log-format=json"]) == 2
-        *_, first, last = map(json.loads, capsys.readouterr().err.splitlines())
+        said = ask(f"{command} --policy=p.yaml --log-format=json", code=2).err
+        *_, first, last = map(json.loads, said.splitlines())
         assert (first["level"], last["level"]) == ("error", "error")
         assert first["message"].startswith("p.yaml:")
         assert last["message"].startswith(end)
@@ -61,43 +59,34 @@ def test_no_command_goes_on_without_the_bounds_that_were_asked_for(
 
 @pytest.mark.parametrize("command", APPLYING[:-1], ids=lambda words: words.split()[0])
 def test_a_config_that_breaks_the_policy_is_refused_with_both_places(
-    command: str, capsys: Capture
+    command: str, ask: Ask
 ) -> None:
-    Path("p.yaml").write_text(f"{HEAD}env: []\n")
-    assert main([*command.split(), "--policy=p.yaml"]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("c.yaml:4:")
+    ask.write("p.yaml", f"{HEAD}env: []\n")
+    said = ask(f"{command} --policy=p.yaml", code=2).err
+    assert said.startswith("config.yaml:4:")
     assert said.endswith(" (policy p.yaml:1 has no 'devices', which allows none)\n")
 
 
-def test_what_the_host_knows_is_a_reason_with_a_code(capsys: Capture) -> None:
-    Path("p.yaml").write_text(f"{HEAD}devices: {{paths: [/dev/null]}}\n")
-    assert main(["discover", "--policy=p.yaml", "-o", "json"]) == 0
-    (left,) = resources_in(capsys.readouterr().out)["example.com/r"]["notOffered"]
+def test_what_the_host_knows_is_a_reason_with_a_code(ask: Ask) -> None:
+    ask.write("p.yaml", f"{HEAD}devices: {{paths: [/dev/null]}}\n")
+    said = resources_in(ask("discover --policy=p.yaml -o json").out)
+    (left,) = said["example.com/r"]["notOffered"]
     assert (left["path"], left["code"]) == ("/dev/fuse", "forbidden")
 
 
-@pytest.mark.parametrize("name", ["-", "/dev/stdin"])
-def test_a_policy_is_not_taken_from_stdin(name: str, capsys: Capture) -> None:
-    assert main(["validate", f"--policy={name}"]) == 2
-    assert "a policy has to be a file" in capsys.readouterr().err
-
-
 def test_validate_takes_a_policy_from_the_environment_too(
-    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Path("p.yaml").write_text(HEAD)
-    Path("p.yaml").chmod(0o666)
+    ask.write("p.yaml", HEAD).chmod(0o666)
     monkeypatch.setenv("GENERICDP_POLICY", "p.yaml")
-    assert main(["validate"]) == 2
-    out = capsys.readouterr().out
+    out = ask("validate", code=2).out
     assert "(policy p.yaml:1 has no 'devices', which allows none)" in out
     assert "p.yaml:1:1: warning: any user can write this policy" in out
     assert out.endswith("1 problem in 1 file\n")
 
 
 def test_each_example_of_a_policy_allows_what_it_says(
-    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each names, in its first line, the example config that it is written for."""
     monkeypatch.delenv("GENERICDP_ROOT")
@@ -105,7 +94,6 @@ def test_each_example_of_a_policy_allows_what_it_says(
     assert policies
     for policy in policies:
         config = policy.read_text().partition("\n")[0].rpartition(" ")[2]
-        assert main(["validate", f"--policy={policy}", str(EXAMPLES.parent / config)]) == 0
-        assert capsys.readouterr().out.endswith("valid\n")
-    others = [str(path) for path in sorted((EXAMPLES / "configs").iterdir())]
-    assert main(["validate", f"--policy={policies[0]}", *others]) == 2
+        said = ask(f"validate --policy={policy}", EXAMPLES.parent / config).out
+        assert said.endswith("valid\n")
+    ask(f"validate --policy={policies[0]}", *sorted((EXAMPLES / "configs").iterdir()), code=2)

@@ -1,26 +1,42 @@
-"""``genericdp probe``: commands that really run, and files below a root."""
+"""``genericdp probe``: commands that really run, and how it ends early.
+
+On a copy of another machine: tests/cases/discover/unprobed and tests/cases/health.
+"""
 
 from __future__ import annotations
 
-import json
-import re
+import asyncio
+import errno
+import os
+import signal
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from genericdp.cli import main
+from genericdp.cli.probe import Probed, probe_once
+from genericdp.devices.device import BoundProbe, Device
+from genericdp.devices.devicelist import Entry
+from genericdp.devices.inventory import Identity
+from genericdp.devices.transitions import State
+from genericdp.health.kinds.kernellog import KernelLogCheck
+from genericdp.host.root import Root
+from genericdp.model import Probe
+from genericdp.status import view
 
-from tests.cli.explain_output import HEAD
+from tests.fixtures.make_tree import Tree
+from tests.host.kernel_log import Script, record
+from tests.polling import poll_until
 from tests.printed import resources_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from asyncio.subprocess import Process
 
-    Capture = pytest.CaptureFixture[str]
-    Probe = Callable[..., int]
+    from genericdp.host.kmsg import Log
+
+    from tests.cli.asking import Answer, Ask
 
 SCRIPT = """\
-#!/bin/sh
 case "$GENERICDP_DEVICE_ID" in
 *good) echo all is well;;
 *bad) echo first; echo second; exit 3;;
@@ -29,101 +45,79 @@ esac
 """
 
 
-@pytest.fixture
-def plain(tmp_path: Path) -> Path:
-    """A directory of plain files: devices of this machine that need no rights."""
-    directory = tmp_path / "plain"
-    directory.mkdir()
-    for name in ("bad", "good"):
-        (directory / name).touch()
-    script = tmp_path / "check"
-    script.write_text(SCRIPT)
-    script.chmod(0o755)
-    return directory
+class Plain:
+    """Plain files as devices of this machine that need no rights, a script, and a config."""
+
+    def __init__(self, ask: Ask) -> None:
+        self.ask = ask
+        self.directory = ask.directory / "plain"
+        self.add("bad", "good")
+        self.check = self.exec_of(SCRIPT)
+
+    def add(self, *names: str) -> None:
+        for name in names:
+            self.ask.write(f"plain/{name}", "")
+
+    def exec_of(self, script: str, more: str = "") -> str:
+        path = self.ask.write("check", f"#!/bin/sh\n{script}")
+        path.chmod(0o755)
+        return f"{{exec: {{command: ['{path}']}}{more}}}"
+
+    def resource(self, glob: str = "*", *, name: str = "own", health: str = "") -> str:
+        """Give a resource whose ids are short."""
+        return (
+            f"name: example.com/{name}, match: [{{path: '{self.directory}/{glob}', type: file}}],"
+            f" id: $(device.name), inject: {{env: {{FILE_{name.upper()}: $(device.path)}}}},"
+            f" health: [{health}]"
+        )
+
+    def probe(self, words: str = "", *resources: str, code: int = 0) -> Answer:
+        config = self.ask.config(*(resources or [self.resource(health=self.check)]))
+        return self.ask(f"probe --config={config} --node-name=n {words}", code=code)
 
 
 @pytest.fixture
-def probe(tmp_path: Path, plain: Path) -> Probe:
-    """Write a config and probe it on this machine."""
-
-    def run(*arguments: str, resources: str = "") -> int:
-        config = tmp_path / "config.yaml"
-        config.write_text(HEAD + (resources or own(plain, health=exec_of(tmp_path / "check"))))
-        return main(["probe", f"--config={config}", "--node-name=n", *arguments])
-
-    return run
+def plain(ask: Ask) -> Plain:
+    return Plain(ask)
 
 
-def exec_of(*command: Path | str) -> str:
-    return f"{{exec: {{command: {json.dumps([str(word) for word in command])}}}}}"
-
-
-def own(directory: Path, *, name: str = "own", glob: str = "*", health: str = "") -> str:
-    """A resource of plain files, whose ids are short."""
-    return (
-        f"  - name: example.com/{name}\n"
-        f"    match: [{{path: '{directory}/{glob}', type: file}}]\n"
-        "    id: $(device.name)\n"
-        f"    inject: {{env: {{FILE_{name.upper()}: $(device.path)}}}}\n"
-        f"    health: [{health}]\n"
-    )
-
-
-def cells(text: str) -> list[list[str]]:
-    """Return the cells of each line, with T for a time."""
-    return [re.split(r"  +", re.sub(r"\d+\.\d{3} s", "T", line)) for line in text.splitlines()]
-
-
-def test_each_result_is_a_row_and_what_a_failed_command_wrote_stands_below(
-    probe: Probe, plain: Path, tmp_path: Path, capsys: Capture
-) -> None:
-    label = f"exec {tmp_path / 'check'}"
-    assert probe() == 1
-    printed = capsys.readouterr()
+def test_each_result_is_a_row_and_what_a_failed_command_wrote_stands_below(plain: Plain) -> None:
+    label = f"exec {plain.ask.directory}/check"
+    printed = plain.probe(code=1)
     assert printed.err == ""
-    assert cells(printed.out) == [
+    assert printed.rows == [
         ["RESOURCE", "DEVICE", "PROBE", "RESULT", "TIME", "REASON"],
         ["example.com/own", "bad", label, "failed", "T", "exited with 3: second"],
         ["", "first"],
         ["", "second"],
         ["example.com/own", "good", label, "passed", "T", "-"],
     ]
-    rows = [line for line in printed.out.splitlines() if not line.startswith(" ")]
-    column = rows[0].index("RESULT")
-    assert [row[column : column + 6] for row in rows] == ["RESULT", "failed", "passed"]
-    assert probe("-o", "wide") == 1
-    rows_wide = cells(capsys.readouterr().out)
-    heading = ["RESOURCE", "DEVICE", "PATH", "PROBE", "RESULT", "TIME", "REASON"]
-    assert (rows_wide[0], rows_wide[-1][:3]) == (
-        heading,
-        ["example.com/own", "good", f"{plain}/good"],
-    )
+    column = printed.lines[0].index("RESULT")
+    cut = [line[column : column + 6] for line in printed.lines if not line.startswith(" ")]
+    assert cut == ["RESULT", "failed", "passed"]
+    wide = plain.probe("-o wide", code=1).rows
+    assert wide[0] == ["RESOURCE", "DEVICE", "PATH", "PROBE", "RESULT", "TIME", "REASON"]
+    assert wide[-1][:3] == ["example.com/own", "good", f"{plain.directory}/good"]
 
 
-def test_of_long_output_the_end_is_shown_and_data_has_all(
-    probe: Probe, plain: Path, capsys: Capture
-) -> None:
-    (plain / "long").touch()
-    assert probe("--device=long") == 1
-    shown = capsys.readouterr().out.splitlines()[2:]
+def test_of_long_output_the_end_is_shown_and_data_has_all(plain: Plain) -> None:
+    plain.add("long")
     ends = [f"    line {i}" for i in range(21, 31)]
+    shown = plain.probe("--device=long", code=1).lines[2:]
     assert shown == ["    … 20 lines before (see -o json)", *ends]
-    assert probe("--device=long", "-o", "json") == 1
-    (device,) = resources_in(capsys.readouterr().out)["example.com/own"]["devices"]
+    said = plain.probe("--device=long -o json", code=1).out
+    (device,) = resources_in(said)["example.com/own"]["devices"]
     assert device["probes"][0]["output"] == "".join(f"line {i}\n" for i in range(1, 31))
 
 
-def test_data_says_the_same(probe: Probe, plain: Path, tmp_path: Path, capsys: Capture) -> None:
-    assert probe("-o", "json") == 1
-    (own,) = resources_in(capsys.readouterr().out).values()
+def test_data_says_the_same(plain: Plain) -> None:
+    (own,) = resources_in(plain.probe("-o json", code=1).out).values()
     assert (own["capacity"], own["allocatable"]) == (2, 1)
-    label, failure = f"exec {tmp_path / 'check'}", "exited with 3: second"
-    known = [
-        [device[key] for key in ("id", "path", "state", "reason")] for device in own["devices"]
-    ]
-    assert known == [
-        ["bad", f"{plain}/bad", "Unhealthy", f"{label}: {failure}"],
-        ["good", f"{plain}/good", "Healthy", ""],
+    label, failure = f"exec {plain.ask.directory}/check", "exited with 3: second"
+    known = ("id", "path", "state", "reason")
+    assert [[device[key] for key in known] for device in own["devices"]] == [
+        ["bad", f"{plain.directory}/bad", "Unhealthy", f"{label}: {failure}"],
+        ["good", f"{plain.directory}/good", "Healthy", ""],
     ]
     results = [result for device in own["devices"] for result in device["probes"]]
     assert all(0 < result.pop("seconds") < 5 for result in results)
@@ -134,100 +128,174 @@ def test_data_says_the_same(probe: Probe, plain: Path, tmp_path: Path, capsys: C
     ]
 
 
+BOTH = "example.com/one, example.com/own"
+SEE = "; see genericdp discover"
+
+
 @pytest.mark.parametrize(
-    ("arguments", "code", "devices"),
+    ("words", "code", "devices"),
     [
-        ("", 1, ["good", "bad"]),
-        ("example.com/one", 0, ["good"]),
-        ("example.com/own", 1, ["bad"]),
-        ("--device=good", 0, ["good"]),
-        ("example.com/one --device good", 0, ["good"]),
-        (
-            "example.com/no",
-            2,
-            "the config has no resource 'example.com/no' for this node (it has: {})",
-        ),
-        ("--device=no", 2, "no device 'no' is on offer (there are: good, bad){}"),
-        (
-            "example.com/own --device=good",
-            2,
-            "no device 'good' of example.com/own is on offer (there are: bad){}",
-        ),
+        ("", 1, "good bad"),
+        ("example.com/one", 0, "good"),
+        ("example.com/own", 1, "bad"),
+        ("--device=good", 0, "good"),
+        ("example.com/one --device good", 0, "good"),
+        ("example.com/no", 2, f"the config has no resource {{}} for this node (it has: {BOTH})"),
+        ("--device=no", 2, f"no device 'no' is on offer (there are: good, bad){SEE}"),
+        ("example.com/own --device=good", 2, f"no device 'good' of example.com/own is {{}}{SEE}"),
     ],
 )
 def test_only_what_is_asked_for_is_run_and_only_that_counts(
-    arguments: str,
-    code: int,
-    devices: list[str] | str,
-    probe: Probe,
-    plain: Path,
-    tmp_path: Path,
-    capsys: Capture,
+    words: str, code: int, devices: str, plain: Plain
 ) -> None:
-    health = exec_of(tmp_path / "check")
-    both = own(plain, glob="g*", name="one", health=health) + own(plain, glob="b*", health=health)
-    assert probe(*arguments.split(), resources=both) == code
-    out, err = capsys.readouterr()
-    if isinstance(devices, str):
-        rest = (
-            "example.com/one, example.com/own"
-            if "it has" in devices
-            else "; see genericdp discover"
-        )
-        assert (out, err) == ("", f"genericdp: {devices.format(rest)}\n")
+    first = plain.resource("g*", name="one", health=plain.check)
+    said = plain.probe(words, first, plain.resource("b*", health=plain.check), code=code)
+    if code == 2:
+        of = "on offer (there are: bad)" if "--device" in words else "'example.com/no'"
+        assert said == ("", f"genericdp: {devices.format(of)}\n")
     else:
-        assert [row[1] for row in cells(out)[1:] if row[0]] == devices
+        assert [row[1] for row in said.rows[1:] if row[0]] == devices.split()
 
 
-def test_a_resource_without_probes_or_devices_says_so(
-    probe: Probe, plain: Path, capsys: Capture
-) -> None:
-    resources = own(plain) + own(plain, name="none", glob="none*", health="{open: {}}")
-    assert probe(resources=resources) == 0
-    assert capsys.readouterr().out.splitlines() == [
-        "example.com/own has no probes",
-        "example.com/none has no devices here (see genericdp discover)",
-    ]
-    assert probe("-o", "json", resources=resources) == 0
-    found = resources_in(capsys.readouterr().out)
+def test_a_resource_without_probes_or_devices_says_so(plain: Plain) -> None:
+    both = plain.resource(), plain.resource("none*", name="none", health="{open: {}}")
+    found = resources_in(plain.probe("-o json", *both).out)
     assert found["example.com/none"]["devices"] == []
     assert [device["probes"] for device in found["example.com/own"]["devices"]] == [[], []]
 
 
-def test_a_device_that_lacks_a_node_has_failed_without_being_probed(
-    probe: Probe, plain: Path, tmp_path: Path, capsys: Capture
-) -> None:
-    ran = tmp_path / "ran"
-    resource = own(plain, glob="good", health=exec_of("/bin/touch", ran))
-    lacking = resource.replace(
-        "{env: {FILE_OWN: $(device.path)}}", "{devices: [{path: /dev/none}]}"
-    )
-    assert probe(resources=lacking) == 1
-    assert cells(capsys.readouterr().out)[1:] == [
-        ["example.com/own", "good", "-", "failed", "-", "/dev/none does not exist"]
-    ]
-    assert not ran.exists()
-
-
-def test_a_command_that_is_not_there_is_a_reason(
-    probe: Probe, plain: Path, tmp_path: Path, capsys: Capture
-) -> None:
-    assert probe(resources=own(plain, glob="good", health=exec_of(tmp_path / "none"))) == 1
-    row = cells(capsys.readouterr().out)[1]
+def test_a_command_that_is_not_there_is_a_reason(plain: Plain) -> None:
+    health = f"{{exec: {{command: ['{plain.directory}/none']}}}}"
+    row = plain.probe("", plain.resource("good", health=health), code=1).rows[1]
     assert (row[3], row[5]) == ("failed", "cannot be started: No such file or directory")
 
 
-def test_probes_of_one_device_do_not_overlap_and_those_of_several_do(
-    probe: Probe, plain: Path, tmp_path: Path, capsys: Capture
-) -> None:
+def test_probes_of_one_device_do_not_overlap_and_those_of_several_do(plain: Plain) -> None:
     """Each waits for another device's, and fails if its own device has one running."""
-    script = tmp_path / "meet"
-    script.write_text(
-        "#!/bin/sh\nset -e\n"
-        f"cd {tmp_path}; mkdir running-$GENERICDP_DEVICE_ID; touch here-$GENERICDP_DEVICE_ID\n"
+    health = plain.exec_of(
+        f"set -e; cd {plain.ask.directory}\n"
+        "mkdir running-$GENERICDP_DEVICE_ID; touch here-$GENERICDP_DEVICE_ID\n"
         "until [ -e here-good -a -e here-bad ]; do sleep 0.01; done\n"
         "sleep 0.05; rmdir running-$GENERICDP_DEVICE_ID\n"
     )
-    script.chmod(0o755)
-    health = f"{exec_of(script)}, {exec_of(script, 'again')}"
-    assert probe(resources=own(plain, health=health)) == 0, capsys.readouterr().out
+    again = health.replace("']", "', again]")
+    plain.probe("", plain.resource(health=f"{health}, {again}"))
+
+
+@pytest.mark.parametrize("health", ["{exec: {command: [/bin/touch, {}]}}", "{open: {mode: r}}"])
+def test_what_would_ask_this_machine_is_not_run_for_a_copy(health: str, ask: Ask) -> None:
+    """A command would run here, and a plain file always opens."""
+    Tree(ask.directory / "copy").node("sensor", "10:0")
+    ran = ask.directory / "ran"
+    ask.config(
+        f"name: a/b, match: [{{path: /dev/sensor}}], health: [{health}]".replace("{}", str(ran))
+    )
+    said = ask("probe --config=config.yaml --root=copy -o json", code=1)
+    (device,) = resources_in(said.out)["a/b"]["devices"]
+    assert (device["state"], device["probes"][0]["result"]) == ("Unprobed", "")
+    assert device["probes"][0]["seconds"] is None
+    assert not ran.exists()
+
+
+def test_on_this_machine_nodes_are_opened(ask: Ask) -> None:
+    ask.config("name: example.com/null, match: [{path: /dev/null}], health: [{open: {}}]")
+    row = ["example.com/null", "null", "open", "passed", "T", "-"]
+    assert ask("probe --config=config.yaml --node-name=n").rows[1:] == [row]
+
+
+def logged(*regexes: str) -> Probed:
+    probes = [Probe(check=KernelLogCheck(regex=regex)) for regex in regexes]
+    bound = tuple(BoundProbe(probe=probe, check=probe.check) for probe in probes)
+    device = Device(id="a", key="a", path="/dev/a", identity=Identity(inode=1), probes=bound)
+    return Probed(resource="example.com/a", listed=Entry(device=device, state=State.HEALTHY))
+
+
+def test_each_probe_of_the_kernel_s_log_has_its_own_answer() -> None:
+    """Both were Unhealthy if the log were requested the device as a whole."""
+    log = Script([record("a smokes", sequence=1), record("a drowns", sequence=2)])
+    probed = probe_once([logged("a burns", "a drowns")], Root(Path("/")), open_log=log.open)
+    assert [outcome and outcome.ok for outcome in probed[0].outcomes] == [True, False]
+    assert probed[0].reason == "kernelLog: [1.000000] a drowns"
+
+
+def test_a_log_that_cannot_be_read_is_a_reason(caplog: pytest.LogCaptureFixture) -> None:
+    def open_log() -> Log:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM), "/dev/kmsg")
+
+    probed = probe_once([logged("x")], Root(Path("/")), open_log=open_log)
+    assert probed[0].state is view.DeviceState.UNHEALTHY
+    said = "the kernel's log cannot be read: Operation not permitted"
+    assert probed[0].reason.startswith(f"kernelLog: {said}")
+    assert [entry.message.startswith(said) for entry in caplog.records] == [True]
+
+
+SLOW = """\
+# Ctrl-C of a terminal does not reach a session of its own.
+setsid sleep 600 &
+echo $! >> {pids}
+trap '' INT TERM HUP
+echo $$ >> {pids}
+while :; do sleep 600; done
+"""
+
+
+async def probe_slowly(plain: Plain, words: str, *, devices: int) -> Process:
+    plain.add(*(f"file{number}" for number in range(devices)))
+    script = SLOW.format(pids=plain.ask.directory / "pids")
+    health = plain.exec_of(script, ", timeoutSeconds: 600, periodSeconds: 600")
+    plain.ask.config(plain.resource("file*", health=health))
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "genericdp", *words.split(), "--config=config.yaml"),
+        "--node-name=n",
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+
+
+async def ended(process: Process) -> tuple[int | None, bytes, bytes]:
+    async with asyncio.timeout(60):
+        out, err = await process.communicate()
+    return process.returncode, out, err
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+@pytest.mark.parametrize(
+    ("words", "numbers"),
+    [
+        ("probe", [signal.SIGINT]),
+        ("probe -o json", [signal.SIGTERM]),
+        ("probe -o wide", [signal.SIGHUP]),
+        ("probe", [signal.SIGINT, signal.SIGTERM, signal.SIGINT, signal.SIGHUP]),
+    ],
+)
+async def test_a_signal_ends_the_commands_with_all_that_they_started_and_more_change_nothing(
+    words: str, numbers: list[signal.Signals], plain: Plain
+) -> None:
+    process = await probe_slowly(plain, words, devices=2)
+    pids = plain.ask.directory / "pids"
+    await poll_until(lambda: pids.exists() and pids.read_text().count("\n") >= 4)
+    started = [int(line) for line in pids.read_text().split()]
+    assert all(map(alive, started))
+    for number in numbers:
+        process.send_signal(number)
+    assert await ended(process) in [(128 + number, b"", b"") for number in numbers]
+    assert [pid for pid in started if alive(pid)] == []
+
+
+async def test_what_takes_its_time_says_how_far_it_is(plain: Plain) -> None:
+    process = await probe_slowly(plain, "probe", devices=5)
+    assert process.stderr is not None
+    async with asyncio.timeout(60):
+        line = (await process.stderr.readline()).decode()
+    process.send_signal(signal.SIGINT)
+    assert (await ended(process))[0] == 130
+    slow = f"(exec {plain.ask.directory / 'check'})"
+    named = ", ".join(f"file{number} {slow}" for number in range(3))
+    assert line == f"0 of 5 devices are done; waiting for {named} and 2 more\n"

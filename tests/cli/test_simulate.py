@@ -1,3 +1,8 @@
+"""``genericdp simulate``: what it shows as things change, and containers that hooks refuse.
+
+Of one picture: tests/cases/simulate.
+"""
+
 from __future__ import annotations
 
 import asyncio
@@ -5,81 +10,84 @@ import json
 import signal
 import sys
 import tempfile
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from genericdp.cli import main
+from genericdp.devices.device import ContainerEdits, DeviceSpec
+from genericdp.errors import GenericdpError, ungrouped
+from genericdp.settings import Settings
+from genericdp.simulator.simulation import Simulation
 
-from tests.config.bounded import HEAD as POLICY
 from tests.printed import resources_in
-from tests.programs import quiet_grpc
 from tests.world import Host
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
+    from collections.abc import AsyncIterator, Mapping
+
+    from genericdp.simulator.pods import Start
+    from genericdp.simulator.simulation import NodeResource
+
+    from tests.cli.asking import Answer, Ask
 
 pytestmark = pytest.mark.slow
 
-CONFIG = """
-apiVersion: genericdp.io/v1alpha1
-kind: DevicePluginConfig
-resources:
+CONFIG = """\
   - name: example.com/serial
     match: [{path: "/dev/ttyUSB*"}]
     replicas: 2
     inject:
       env: {SERIAL: $(device.path)}
 """
-HEAD = CONFIG.partition("  - name")[0]
 BY_DRA = """\
     servedBy: dra
     attributes: {port: $(device.name)ü, nothing: $(usb.serial)}
 """
 AMOUNT = "example.com/serial=1"
 EXAMPLE = Path(__file__).parents[2] / "examples/configs/usb-serial.yaml"
-Capture = pytest.CaptureFixture[str]
+
+
+class Place:
+    """A machine with an adapter, and its config."""
+
+    def __init__(self, ask: Ask) -> None:
+        self.ask = ask
+        self.host = Host(ask.directory / "host")
+        self.host.plug("ttyUSB0")
+        self.host.plug("null", minor=3)
+        self.takes(CONFIG)
+
+    def takes(self, *resources: str) -> None:
+        self.ask.config(*resources)
+
+    def once(self, words: str = "", code: int = 0) -> Answer:
+        """Give one picture: here, as to start a process takes longer."""
+        where = "--config=config.yaml --root=host"
+        return self.ask(f"simulate {where} --once {words}", code=code)
+
+    @asynccontextmanager
+    async def running(self, words: str = "") -> AsyncIterator[Process]:
+        """Begin it and end it with Ctrl-C, which is a good end."""
+        command = f"-m genericdp simulate --config=config.yaml --root=host {words}"
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, *command.split(), stdout=pipe, stderr=pipe
+        )
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGINT)
+            async with asyncio.timeout(60):
+                await process.communicate()
+        assert process.returncode == 0
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Host:
-    host = Host(tmp_path / "host")
-    host.plug("ttyUSB0")
-    (tmp_path / "config.yaml").write_text(CONFIG)
-    return host
-
-
-def config_of(host: Host) -> Path:
-    return host.directory.parent / "config.yaml"
-
-
-def where(host: Host) -> list[str]:
-    return [f"--config={config_of(host)}", f"--root={host.directory}"]
-
-
-def once(capsys: Capture, host: Host, *arguments: str) -> tuple[int, str, str]:
-    """Give exit code and output of one picture: here, as to start a process takes longer."""
-    with quiet_grpc():
-        code = main(["simulate", *where(host), "--once", *arguments])
-    return code, *capsys.readouterr()
-
-
-async def simulate(host: Host, *arguments: str) -> Process:
-    return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "genericdp", "simulate", *where(host), *arguments),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-
-
-async def ends(process: Process) -> str:
-    """End it with Ctrl-C, which is a good end, and give what else it printed."""
-    process.send_signal(signal.SIGINT)
-    async with asyncio.timeout(60):
-        out, _ = await process.communicate()
-    assert process.returncode == 0
-    return out.decode()
+def place(ask: Ask) -> Place:
+    return Place(ask)
 
 
 async def picture(process: Process) -> list[str]:
@@ -104,103 +112,35 @@ async def until_line(process: Process, text: str) -> str:
     return read
 
 
-def test_one_picture_as_the_node_would_show_it(host: Host, capsys: Capture) -> None:
-    code, out, err = once(capsys, host, f"--allocate={AMOUNT}")
-    assert (code, err) == (0, "")
-    assert out.splitlines()[1:] == [
-        "Capacity and Allocatable:",
-        "  example.com/serial:  2",
-        "The container gets:",
-        "  device      /dev/ttyUSB0 (rw) from /dev/ttyUSB0",
-        "  env         SERIAL=/dev/ttyUSB0",
-    ]
-
-
-def test_a_picture_as_data_has_a_container_as_allocate_gives_it(
-    host: Host, capsys: Capture
-) -> None:
-    code, out, _ = once(capsys, host, f"--allocate={AMOUNT}", "-o", "json")
-    assert code == 0
-    assert main(["allocate", *where(host), AMOUNT, "-o", "json"]) == 0
+def test_a_picture_as_data_has_a_container_as_allocate_gives_it(place: Place, ask: Ask) -> None:
+    out = place.once(f"--allocate={AMOUNT} -o json").out
     shown = json.loads(out)
     (serial,) = resources_in(out).values()
     assert (serial["capacity"], serial["allocatable"]) == (2, 2)
-    assert shown["container"] == json.loads(capsys.readouterr().out)["example.com/serial"]
+    given = ask(f"allocate config.yaml --root=host {AMOUNT} -o json").data
+    assert shown["container"] == given["example.com/serial"]
     assert (shown["resourceSlices"], shown["error"], shown["news"]) == ([], "", "")
-    _, as_yaml, _ = once(capsys, host, f"--allocate={AMOUNT}", "-o", "yaml")
+    as_yaml = place.once(f"--allocate={AMOUNT} -o yaml").out
     assert as_yaml.startswith("---\n")
     assert yaml.safe_load(as_yaml) == shown
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "more", "said"),
-    [
-        ("match", "matches", "--once", "unknown key 'matches'"),
-        (
-            "",
-            "",
-            "--root={directory}/no",
-            "does not exist (give --root a directory with dev/ and sys/",
-        ),
-        ("", "", "--allocate=example.com/no=1", "the config has no resource 'example.com/no' for"),
-        ("", BY_DRA, f"--allocate={AMOUNT}", "the scheduler is not simulated: see genericdp"),
-    ],
-    ids=["config", "root", "resource", "scheduler"],
-)
-def test_what_it_cannot_begin_with_is_exit_code_2(
-    old: str, new: str, more: str, said: str, host: Host, capsys: Capture
-) -> None:
-    text = CONFIG.replace(old, new) if old else CONFIG + new
-    config_of(host).write_text(text)
-    code, out, err = once(capsys, host, more.format(directory=host.directory))
-    assert (code, out) == (2, "")
-    assert said in err
+def test_a_config_that_is_wrong_is_exit_code_2(place: Place) -> None:
+    place.takes(CONFIG.replace("match", "matches"))
+    out, err = place.once(code=2)
+    assert (out, "unknown key 'matches'" in err) == ("", True)
 
 
 def test_a_temporary_directory_with_too_long_a_path_is_told_as_such(
-    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     long = tmp_path / ("x" * 100)
     long.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(long))
-    code, out, err = once(capsys, host)
-    assert (code, out) == (2, "")
+    out, err = place.once(code=2)
+    assert out == ""
     assert "but the path of a unix socket has at most 107: set TMPDIR to a shorter path" in err
     assert list(long.iterdir()) == []
-
-
-def test_more_than_there_is_says_what_the_kubelet_would(host: Host, capsys: Capture) -> None:
-    code, out, err = once(capsys, host, "--allocate=example.com/serial=3")
-    assert (code, out) == (1, "")
-    assert "requested number of devices unavailable for example.com/serial" in err
-    assert "Traceback" not in err
-
-
-def test_why_the_policy_leaves_a_device_out(host: Host, tmp_path: Path, capsys: Capture) -> None:
-    policy = tmp_path / "policy.yaml"
-    policy.write_text(f"{POLICY}devices: {{paths: [/dev/ttyUSB1]}}\n")
-    text = CONFIG.replace("env: {SERIAL: $(device.path)}", "devices: [{path: $(device.path)}]")
-    config_of(host).write_text(text)
-    host.plug("ttyUSB1")
-    code, out, _ = once(capsys, host, f"--policy={policy}")
-    assert code == 0
-    refusal = (
-        "/dev/ttyUSB0: /dev/ttyUSB0 is not among the device nodes that are allowed"
-        f" (policy {policy}:3 says devices: /dev/ttyUSB1)"
-    )
-    assert out.splitlines()[-2:] == ["Not offered:", f"  example.com/serial: {refusal}"]
-
-
-def test_resources_without_devices_say_why_unless_they_are_many(
-    host: Host, capsys: Capture
-) -> None:
-    names = [f"  - {{name: example.com/no{i}, match: [{{path: /dev/no{i}}}]}}\n" for i in range(6)]
-    config_of(host).write_text(CONFIG + names[0])
-    why = f"nothing on this node matches match[0] {{path: /dev/no0}} ({config_of(host)}:10)"
-    assert once(capsys, host)[1].splitlines()[-2:] == ["No devices:", f"  example.com/no0: {why}"]
-    config_of(host).write_text(CONFIG + "".join(names))
-    why = f"genericdp discover {config_of(host)} --root {host.directory}"
-    assert once(capsys, host)[1].splitlines()[-2:] == ["No devices:", f"  6 resources; why: {why}"]
 
 
 NAMES = "exclusive: false, replicas: 2, match: [{path: /dev/ttyUSB0}], id: r{i}"
@@ -214,35 +154,32 @@ NAMES = "exclusive: false, replicas: 2, match: [{path: /dev/ttyUSB0}], id: r{i}"
     ],
 )
 def test_a_picture_of_many_resources_fits_on_a_screen(
-    inject: str, cuts: dict[str, int], host: Host, capsys: Capture
+    inject: str, cuts: dict[str, int], place: Place
 ) -> None:
-    line = f"  - {{name: example.com/r{{i}}, {NAMES}, inject: {{{inject}}}}}\n"
-    config_of(host).write_text(HEAD + "".join(line.replace("{i}", str(i)) for i in range(50)))
-    lines = once(capsys, host)[1].splitlines()
+    line = f"name: example.com/r{{i}}, {NAMES}, inject: {{{inject}}}"
+    place.takes(*(line.replace("{i}", str(i)) for i in range(50)))
+    lines = place.once().lines
     more = [line for line in lines if line.endswith(" more: -o json has all")]
     assert len(lines) <= 23
     assert [line for line in lines[1:] if not line.startswith(" ")] == [*cuts]
     assert more == [f"  and {left_out} more: -o json has all" for left_out in cuts.values()]
 
 
-def test_a_warning_about_the_config_is_given_once(host: Host, capsys: Capture) -> None:
-    probe = "health: [{open: {}, periodSeconds: 1, timeoutSeconds: 5}]"
-    config_of(host).write_text(f"{CONFIG}    {probe}\n")
-    code, _, errors = once(capsys, host)
-    assert code == 0
-    assert errors.count("timeoutSeconds") == 1
+def test_of_many_resources_without_devices_another_command_says_why(place: Place) -> None:
+    place.takes(*(f"name: a/b{i}, match: [{{path: /dev/no{i}}}]" for i in range(6)))
+    why = "genericdp discover config.yaml --root host"
+    assert place.once().lines[-2:] == ["No devices:", f"  6 resources; why: {why}"]
 
 
-def test_more_than_64_devices_are_several_resource_slices_of_the_driver(
-    host: Host, capsys: Capture
-) -> None:
+def test_a_warning_about_the_config_is_given_once(place: Place) -> None:
+    place.takes(f"{CONFIG}    health: [{{open: {{}}, periodSeconds: 1, timeoutSeconds: 5}}]\n")
+    assert place.once().err.count("timeoutSeconds") == 1
+
+
+def test_more_than_64_devices_are_several_resource_slices_of_the_driver(place: Place) -> None:
     text = CONFIG.replace("replicas: 2", "replicas: 70")
-    plain = text.partition("resources:")[2].replace("serial", "plain").replace("USB*", "S0")
-    config_of(host).write_text(f"{text}{BY_DRA}{plain}")
-    words = ("--node-name=n", "--dra-driver=lab.example.com", "-o", "json")
-    code, out, _ = once(capsys, host, *words)
-    printed = json.loads(out)
-    assert code == 0
+    place.takes(f"{text}{BY_DRA}", text.replace("serial", "plain").replace("USB*", "S0"))
+    printed = place.once("--node-name=n --dra-driver=lab.example.com -o json").data
     counts = {resource["name"]: resource["capacity"] for resource in printed["resources"]}
     assert counts == {"example.com/serial": 0, "example.com/plain": 0}
     slices = printed["resourceSlices"]
@@ -252,69 +189,174 @@ def test_more_than_64_devices_are_several_resource_slices_of_the_driver(
     assert pools == {("n/example.com/serial", 2)}
 
 
-async def test_the_first_picture_of_an_example_ends_with_what_to_do_next(host: Host) -> None:
-    process = await simulate(host, f"--config={EXAMPLE}")
-    assert "genericdp init my.yaml" in await until_line(process, "Next: ") + await ends(process)
+async def test_the_first_picture_of_an_example_ends_with_what_to_do_next(place: Place) -> None:
+    async with place.running(f"--config={EXAMPLE}") as process:
+        assert "Next: " in await until_line(process, "genericdp init my.yaml")
 
 
-async def test_changes_of_devices_and_of_the_config_show_at_once(host: Host) -> None:
-    process = await simulate(host)
-    assert (await picture(process))[1] == "  example.com/serial:  2"
-    assert "genericdp allocate " in await until_line(process, "Next: ")
-    host.plug("ttyUSB1")
-    assert (await picture(process))[1] == "  example.com/serial:  4   (was 2)"
-    host.unplug("ttyUSB0")
-    assert await picture(process) == [
-        "Capacity:",
-        "  example.com/serial:  4",
-        "Allocatable:",
-        "  example.com/serial:  2   (was 4)",
+async def test_changes_of_devices_and_of_the_config_show_at_once(place: Place) -> None:
+    async with place.running() as process:
+        assert (await picture(process))[1] == "  example.com/serial:  2"
+        assert "genericdp allocate " in await until_line(process, "Next: ")
+        place.host.plug("ttyUSB1")
+        assert (await picture(process))[1] == "  example.com/serial:  4   (was 2)"
+        place.host.unplug("ttyUSB0")
+        assert await picture(process) == [
+            "Capacity:",
+            "  example.com/serial:  4",
+            "Allocatable:",
+            "  example.com/serial:  2   (was 4)",
+        ]
+        await until_line(process, "example.com/serial: ttyUSB0: /dev/ttyUSB0 does not exist")
+        place.takes(CONFIG.replace("match", "matches"))
+        assert process.stderr is not None
+        async with asyncio.timeout(60):
+            while "cannot be used" not in (await process.stderr.readline()).decode():
+                pass
+        place.takes(CONFIG)
+        await until_line(process, "  the config on disk is active again; the node shows:\n")
+        for text, counts in (
+            (CONFIG.replace("SERIAL:", "OTHER:"), ("4", "2")),
+            (CONFIG.replace("replicas: 2", "replicas: 3"), ("5   (was 4)", "3   (was 2)")),
+        ):
+            place.takes(text)
+            await until_line(process, "  a new config is active; the node shows:\n")
+            found = await picture(process)
+            assert found[1::2] == [f"  example.com/serial:  {count}" for count in counts]
+
+
+async def test_another_reason_shows_at_once_though_the_counts_stay_the_same(place: Place) -> None:
+    place.takes(CONFIG.replace("    replicas", "    exclude: [{path: /dev/*0}]\n    replicas"))
+    async with place.running() as process:
+        await until_line(process, "example.com/serial: /dev/ttyUSB0: excluded by the config")
+        await until_line(process, "(Ctrl-C ends it")
+        place.host.plug("ttyUSB10")
+        read = await until_line(process, "serial: /dev/ttyUSB10: excluded by the config")
+        assert "No devices:\n  example.com/serial: all that is matched" in read
+        place.host.unplug("ttyUSB0")
+        place.host.unplug("ttyUSB10")
+        await until_line(process, "example.com/serial: nothing on this node matches match[0]")
+
+
+async def test_resource_slices_show_what_claims_can_have_and_follow_changes(place: Place) -> None:
+    place.takes(CONFIG.replace("replicas: 2", "replicas: 30") + BY_DRA)
+    async with place.running("--node-name=n") as process:
+        first = (await until_line(process, "(Ctrl-C ends it")).splitlines()
+        start = first.index("ResourceSlices:")
+        assert first[start + 1 : start + 3] == [
+            "  n/example.com/serial, slice 1 of 1: 30 devices",
+            '    ttyusb0-8acffaea: port "ttyUSB0ü", id "ttyUSB0"',
+        ]
+        assert (len(first), first[-2]) == (22, "  and 13 more: -o json has all")
+        place.host.unplug("ttyUSB0")
+        read = await until_line(process, "ttyUSB0: /dev/ttyUSB0 does not exist")
+        assert "n/example.com/serial, slice 1 of 1: 0 devices\nUnhealthy:" in read
+
+
+CARD = """\
+  - name: example.com/card
+    match: [{{path: /dev/null}}]
+    inject: {{env: {{CARD: $(device.path)}}}}
+    hooks:
+      {hook}: {{exec: {{command: [/bin/sh, -c, '{script}']}}}}
+"""
+LOCKED = "echo the card is locked; exit 3"
+ASKED = "--allocate=example.com/card=1"
+HERE = "--log-level=error --root=/"
+"""Simulate on this machine, where commands run."""
+WHY = (
+    "rpc error: code = FailedPrecondition desc = example.com/card: device null:"
+    " its {} hook /bin/sh exited with 3: the card is locked"
+)
+START_FAILED = f"device plugin PreStartContainer rpc failed with err: {WHY.format('preStart')}"
+NOT_RUN = "of a copy, hooks and all probes but file are not run, and count as passed"
+GOT = "  env         CARD=/dev/null"
+
+
+def test_once_fails_where_the_container_would_wait_for_its_pre_start_hook(place: Place) -> None:
+    place.takes(CARD.format(hook="preStart", script=LOCKED))
+    reported = f"genericdp: the container would wait: {START_FAILED}\n"
+    said = place.once(f"{ASKED} {HERE}", code=1)
+    assert said.err == reported
+    assert said.lines[1:] == ["Capacity and Allocatable:", "  example.com/card:  1"]
+    said = place.once(f"{ASKED} {HERE} -o json", code=1)
+    assert said.err == reported
+    assert [resource["allocatable"] for resource in said.data["resources"]] == [1]
+    error = f"CreateContainerConfigError: {START_FAILED}"
+    assert (said.data["container"], said.data["error"]) == (None, error)
+
+
+def test_an_allocate_hook_that_fails_refuses_the_container_for_good(place: Place) -> None:
+    place.takes(CARD.format(hook="allocate", script=LOCKED))
+    out, err = place.once(f"{ASKED} {HERE}", code=1)
+    assert out == ""
+    said = "no container would get this: UnexpectedAdmissionError: Allocate failed due to "
+    assert err.startswith(f"genericdp: {said}")
+    assert WHY.format("allocate") in err
+
+
+@pytest.mark.parametrize("hook", ["allocate", "preStart"])
+def test_hooks_really_run_unless_it_is_a_copy_and_the_container_is_shown(
+    hook: str, place: Place, tmp_path: Path
+) -> None:
+    ran = tmp_path / "ran"
+    place.takes(CARD.format(hook=hook, script=f"echo once >> {ran}"))
+    said = place.once(f"{ASKED} {HERE}")
+    assert (said.err, ran.read_text(), said.lines[-1]) == ("", "once\n", GOT)
+    place.takes(CARD.format(hook=hook, script=f"rm {ran}; exit 1"))
+    said = place.once(ASKED)
+    assert said.lines[-1] == GOT
+    assert said.err.endswith(f"warning --root host: {NOT_RUN}\n")
+    assert ran.exists()
+
+
+async def test_a_container_that_waits_is_in_the_picture_with_its_reason(place: Place) -> None:
+    place.takes(CARD.format(hook="preStart", script=LOCKED))
+    async with place.running(f"{ASKED} {HERE}") as process:
+        lines = (await until_line(process, "(Ctrl-C")).splitlines()
+    assert lines[-3:-1] == [
+        "The container waits, and is started again every 10 s:",
+        f"  CreateContainerConfigError: {START_FAILED}",
     ]
-    await until_line(process, "example.com/serial: ttyUSB0: /dev/ttyUSB0 does not exist")
-    config_of(host).write_text(CONFIG.replace("match", "matches"))
-    assert process.stderr is not None
+
+
+async def test_a_container_that_waits_is_started_until_it_runs(
+    place: Place, tmp_path: Path, short_directory: Path
+) -> None:
+    """PRE-1: and what it waits for is reported once, however often the same is tried."""
+    tries = tmp_path / "tries"
+    script = f"echo >> {tries}; test $$(wc -l < {tries}) = 3 && exit 0; {LOCKED}"
+    place.takes(CARD.format(hook="preStart", script=script))
+    shown: list[Start | None] = []
+
+    def show(picture: Mapping[str, NodeResource], start: Start | None, _news: str) -> None:
+        """End the simulation when the container runs."""
+        assert picture["example.com/card"].allocatable == 1
+        shown.append(start)
+        if start is not None and start.given is not None:
+            raise GenericdpError("the container runs")
+
+    simulation = Simulation(
+        Settings(
+            configs=(Path("config.yaml"),),
+            kubelet_directory=short_directory,
+            cdi_directory=short_directory,
+            root=Path("/"),
+            node_name="n",
+        ),
+        amounts={"example.com/card": 1},
+        once=False,
+        show=show,
+        retry_seconds=0.01,
+    )
     async with asyncio.timeout(60):
-        while "cannot be used" not in (await process.stderr.readline()).decode():
-            pass
-    config_of(host).write_text(CONFIG)
-    await until_line(process, "  the config on disk is active again; the node shows:\n")
-    for text, counts in (
-        (CONFIG.replace("SERIAL:", "OTHER:"), ("4", "2")),
-        (CONFIG.replace("replicas: 2", "replicas: 3"), ("5   (was 4)", "3   (was 2)")),
-    ):
-        config_of(host).write_text(text)
-        await until_line(process, "  a new config is active; the node shows:\n")
-        found = await picture(process)
-        assert found[1::2] == [f"  example.com/serial:  {count}" for count in counts]
-    await ends(process)
-
-
-async def test_another_reason_shows_at_once_though_the_counts_stay_the_same(host: Host) -> None:
-    excluding = CONFIG.replace("    replicas", "    exclude: [{path: /dev/*0}]\n    replicas")
-    config_of(host).write_text(excluding)
-    process = await simulate(host)
-    await until_line(process, "example.com/serial: /dev/ttyUSB0: excluded by the config")
-    await until_line(process, "(Ctrl-C ends it")
-    host.plug("ttyUSB10")
-    read = await until_line(process, "example.com/serial: /dev/ttyUSB10: excluded by the config")
-    assert "No devices:\n  example.com/serial: all that is matched" in read
-    host.unplug("ttyUSB0")
-    host.unplug("ttyUSB10")
-    await until_line(process, "example.com/serial: nothing on this node matches match[0]")
-    await ends(process)
-
-
-async def test_resource_slices_show_what_claims_can_have_and_follow_changes(host: Host) -> None:
-    config_of(host).write_text(CONFIG.replace("replicas: 2", "replicas: 30") + BY_DRA)
-    process = await simulate(host, "--node-name=n")
-    first = (await until_line(process, "(Ctrl-C ends it")).splitlines()
-    start = first.index("ResourceSlices:")
-    assert first[start + 1 : start + 3] == [
-        "  n/example.com/serial, slice 1 of 1: 30 devices",
-        '    ttyusb0-8acffaea: port "ttyUSB0ü", id "ttyUSB0"',
-    ]
-    assert (len(first), first[-2]) == (22, "  and 13 more: -o json has all")
-    host.unplug("ttyUSB0")
-    read = await until_line(process, "ttyUSB0: /dev/ttyUSB0 does not exist")
-    assert "n/example.com/serial, slice 1 of 1: 0 devices\nUnhealthy:" in read
-    await ends(process)
+        with pytest.raises(GenericdpError, match="the container runs"):
+            async with ungrouped():
+                await simulation.run()
+    waits, runs = shown
+    assert waits is not None
+    assert waits.message == START_FAILED
+    assert runs is not None
+    node = DeviceSpec(host_path="/dev/null", container_path="/dev/null", permissions="rw")
+    assert runs.given == ContainerEdits(devices=(node,), env={"CARD": "/dev/null"})
+    assert tries.read_text().count("\n") == 3

@@ -1,31 +1,34 @@
+"""``genericdp snapshot``, and commands whose machine is one."""
+
 from __future__ import annotations
 
-import json
+import asyncio
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from genericdp.cli import main
 from genericdp.snapshot.archive import ArchiveEntry, Kind, write
 
-from tests.cli.explain_output import HEAD
 from tests.hosts.hosts import Host, all_hosts, printed_by
+from tests.polling import poll_until
 from tests.printed import resources_in, violations
 from tests.testbeds import loading
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.cli.asking import Ask
+
     Testbed = Callable[[str], Path]
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[2]
-CONFIGS = ROOT / "examples/configs"
+CONFIGS = Path(__file__).parents[2] / "examples/configs"
 ASKED = ("this-machine", "fuse-tun-kvm", "loop", "serial", "usb", "vfio", "tpm", "nvme")
 """Those of which any machine has something, or that read much of it."""
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c")
@@ -37,18 +40,14 @@ for config in sys.argv[2:]:
     print("\\0")
 """
 """A process for all of them: starting one takes longer than what it does."""
-Capture = pytest.CaptureFixture[str]
 
 
 def answers(root: Path, *python: str, at: Path) -> list[str]:
     """Give what ``discover -o json`` says of several examples."""
     ended = subprocess.run(
         [*python, EACH, str(root), *(f"{CONFIGS}/{name}.yaml" for name in ASKED)],
-        check=True,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "TMPDIR": str(at)},
-    )
+        check=True, capture_output=True, text=True, env={**os.environ, "TMPDIR": str(at)},
+    )  # fmt: skip
     return ended.stdout.split("\0")
 
 
@@ -64,7 +63,7 @@ def as_elsewhere(answer: str) -> object:
 @pytest.mark.skipif(not Path("/sys/devices").is_dir(), reason="this machine has no sysfs")
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not installed")
 def test_on_a_snapshot_of_this_machine_somebody_else_sees_what_is_seen_on_it(
-    short_directory: Path,
+    short_directory: Path, ask: Ask
 ) -> None:
     tried = subprocess.run(
         [*NOBODY, "import genericdp.cli"], check=False, capture_output=True, text=True
@@ -75,7 +74,7 @@ def test_on_a_snapshot_of_this_machine_somebody_else_sees_what_is_seen_on_it(
     file, temporary = short_directory / "this.tar.gz", short_directory / "of-nobody"
     temporary.mkdir()
     os.chown(temporary, 65534, 65534)
-    assert main(["snapshot", str(file)]) == 0
+    ask("snapshot", file)
     file.chmod(0o644)
     there = answers(file, *NOBODY, at=temporary)
     live = answers(Path("/"), sys.executable, "-c", at=temporary)
@@ -85,21 +84,11 @@ def test_on_a_snapshot_of_this_machine_somebody_else_sees_what_is_seen_on_it(
     assert list(temporary.iterdir()) == []
 
 
-def snapshot(file: Path, root: Path, *more: str) -> int:
-    return main(["snapshot", str(file), "--root", str(root), *more])
-
-
 @pytest.mark.parametrize("name", loading.NAMES)
-def test_a_snapshot_of_a_machine_is_that_machine(
-    name: str, testbed: Testbed, tmp_path: Path, capsys: Capture
-) -> None:
-    directory, file = testbed(name), tmp_path / "it.tar.gz"
-    assert snapshot(file, directory) == 0
-    capsys.readouterr()
-    found = []
-    for root in (directory, file):
-        assert main(["hardware", "--root", str(root), "-o", "json"]) == 0
-        found.append(capsys.readouterr().out)
+def test_a_snapshot_of_a_machine_is_that_machine(name: str, testbed: Testbed, ask: Ask) -> None:
+    directory = testbed(name)
+    ask("snapshot it.tar.gz --root", directory)
+    found = [ask("hardware -o json --root", root).out for root in (directory, "it.tar.gz")]
     assert found[0] == found[1]
 
 
@@ -112,93 +101,139 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize("host", EXAMPLES, ids=str)
-def test_each_example_offers_the_same_on_a_snapshot_of_its_host(host: Host, tmp_path: Path) -> None:
-    (tmp_path / "machine").mkdir()
-    root, file = host.build(tmp_path / "machine"), tmp_path / "it.tar.gz"
-    assert snapshot(file, root) == 0
+def test_each_example_offers_the_same_on_a_snapshot_of_its_host(host: Host, ask: Ask) -> None:
+    (machine := ask.directory / "machine").mkdir()
+    root, file = host.build(machine), ask.directory / "it.tar.gz"
+    ask(f"snapshot {file} --root", root)
     there, live = (
         printed_by("discover", "-o", "json", config=host.config, root=x) for x in (file, root)
     )
     assert as_elsewhere(there) == as_elsewhere(live)
 
 
-def test_one_that_was_added_to_by_hand_is_taken(
-    testbed: Testbed, tmp_path: Path, capsys: Capture
-) -> None:
+def test_one_that_was_added_to_by_hand_is_taken(testbed: Testbed, ask: Ask) -> None:
     """As docs/how-to/snapshot.md says, with the tar of this machine."""
-    file, node, more = tmp_path / "it.tar.gz", tmp_path / "node", tmp_path / "more.tar.gz"
-    assert snapshot(file, testbed("can")) == 0
-    node.mkdir()
-    subprocess.run(["tar", "xzf", file, "-C", node], check=True)
-    (node / "proc").mkdir()
-    (node / "proc/number").write_text("7\n")
-    parts = ("genericdp-snapshot.json", "dev", "sys", "run", "proc")
-    subprocess.run(["tar", "czf", more, "-C", node, *parts], check=True)
-    config = tmp_path / "config.yaml"
-    config.write_text(
-        f"{HEAD}  - name: example.com/can\n    match: [{{net: {{name: can0}}}}]\n"
-        "    values: {number: {file: /proc/number}}\n    id: can-$(value.number)\n"
-        "    inject: {env: {CAN: $(net.name)}}\n"
+    ask("snapshot it.tar.gz --root", testbed("can"))
+    ask.write("node/proc/number", "7\n")
+    subprocess.run(["tar", "xzf", "it.tar.gz", "-C", "node"], check=True)
+    parts = "genericdp-snapshot.json dev sys run proc"
+    subprocess.run(f"tar czf more.tar.gz -C node {parts}".split(), check=True)
+    ask.config(
+        "name: example.com/can, match: [{net: {name: can0}}], id: can-$(value.number),"
+        " values: {number: {file: /proc/number}}, inject: {env: {CAN: $(net.name)}}"
     )
-    capsys.readouterr()
-    assert main(["discover", "--config", str(config), "--root", str(more)]) == 0
-    assert "example.com/can  can-7  Healthy" in capsys.readouterr().out
+    assert "can-7  Healthy" in ask("discover config.yaml --root more.tar.gz").out
 
 
-def test_it_never_overwrites(testbed: Testbed, tmp_path: Path, capsys: Capture) -> None:
+def test_it_never_overwrites(testbed: Testbed, ask: Ask) -> None:
     root = testbed("webcam")
-    (tmp_path / "a.tar.gz").write_text("mine")
-    (tmp_path / "b.tar.gz").symlink_to("nowhere")
+    ask.write("a.tar.gz", "mine")
+    Path("b.tar.gz").symlink_to("nowhere")
     for name in ("a", "b"):
-        assert snapshot(tmp_path / f"{name}.tar.gz", root) == 2
-        assert "already exists and is not overwritten" in capsys.readouterr().err
-    assert (tmp_path / "a.tar.gz").read_text() == "mine"
-    assert not (tmp_path / "nowhere").exists()
-    assert snapshot(tmp_path / "no/such.tar.gz", root) == 1
-    assert "cannot be written: no such file or directory" in capsys.readouterr().err
+        err = ask(f"snapshot {name}.tar.gz --root", root, code=2).err
+        assert "already exists and is not overwritten" in err
+    assert Path("a.tar.gz").read_text() == "mine"
+    assert not Path("nowhere").exists()
+    err = ask("snapshot no/such.tar.gz --root", root, code=1).err
+    assert "cannot be written: no such file or directory" in err
 
 
-def test_two_of_one_machine_are_equal_and_it_tells_what_it_did(
-    testbed: Testbed, tmp_path: Path, capsys: Capture
-) -> None:
-    first, second = (tmp_path / f"{name}.tar.gz" for name in ("first", "second"))
-    root, said = testbed("webcam"), []
-    for file in (first, second):
-        assert snapshot(file, root, "-o", "json") == 0
-        said.append(json.loads(capsys.readouterr().out))
-    assert first.read_bytes() == second.read_bytes()
+def test_two_of_one_machine_are_equal_and_it_tells_what_it_did(testbed: Testbed, ask: Ask) -> None:
+    root = testbed("webcam")
+    said = [ask(f"snapshot {name}.tar.gz -o json --root", root).data for name in ("a", "b")]
+    first = Path("a.tar.gz").read_bytes()
+    assert first == Path("b.tar.gz").read_bytes()
     assert violations("snapshot", said[0]) == []
-    assert said[0] == {**said[1], "file": str(first)}
-    assert (said[0]["bytes"], said[0]["leftOut"]) == (first.stat().st_size, {})
-
-
-def test_it_can_go_to_stdout(testbed: Testbed, tmp_path: Path, capsys: Capture) -> None:
-    directory = testbed("can")
-    assert snapshot(tmp_path / "a.tar.gz", directory) == 0
-    capsys.readouterr()
-    ended = subprocess.run(
-        [sys.executable, "-m", "genericdp", "snapshot", "-", "--root", directory],
-        check=True,
-        capture_output=True,
-    )
-    assert ended.stdout == (tmp_path / "a.tar.gz").read_bytes()
+    assert said[0] == {**said[1], "file": "a.tar.gz"}
+    assert (said[0]["bytes"], said[0]["leftOut"]) == (len(first), {})
+    command = [sys.executable, "-m", "genericdp", "snapshot", "-", f"--root={root}"]
+    ended = subprocess.run(command, check=True, capture_output=True)
+    assert ended.stdout == first
     assert b"genericdp hardware --root FILE" in ended.stderr
 
 
-def test_what_could_not_be_read_is_told(testbed: Testbed, tmp_path: Path, capsys: Capture) -> None:
+def test_what_could_not_be_read_is_told(testbed: Testbed, ask: Ask) -> None:
     directory = testbed("can")
     (directory / "dev/open").mkdir()
     (directory / "dev/open").chmod(0o777)
     (directory / "dev/open/link").symlink_to("../can0")
-    assert snapshot(tmp_path / "a.tar.gz", directory) == 0
     said = "other than root can change, so never offered: 1, such as /dev/open/link"
-    assert said in capsys.readouterr().out
+    assert said in ask("snapshot a.tar.gz --root", directory).out
 
 
-def test_a_snapshot_without_sysfs_is_named_as_it_was_given(tmp_path: Path, capsys: Capture) -> None:
-    file = tmp_path / "node.tar.gz"
-    with file.open("wb") as out:
+def test_a_snapshot_without_sysfs_is_named_as_it_was_given(ask: Ask) -> None:
+    with open("node.tar.gz", "wb") as out:
         write(out, {}, [ArchiveEntry("dev", Kind.DIRECTORY)])
-    assert main(["hardware", "--root", str(file)]) == 0
-    warning = f"warning: {file}/sys/devices is missing: only path selectors can find anything"
-    assert capsys.readouterr().err.startswith(warning)
+    warning = "warning: node.tar.gz/sys/devices is missing: only path selectors can find anything"
+    assert ask("hardware --root node.tar.gz").err.startswith(warning)
+
+
+@pytest.fixture
+def temporary(testbed: Testbed, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory where snapshots are unpacked; one is can.tar.gz."""
+    ask("snapshot can.tar.gz --root", testbed("can"))
+    directory = ask.directory / "temporary"
+    directory.mkdir()
+    monkeypatch.setenv("TMPDIR", str(directory))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    return directory
+
+
+def test_every_command_takes_a_snapshot_and_leaves_nothing(temporary: Path, ask: Ask) -> None:
+    ask.config("name: a/can, match: [{net: {linkType: can}}], inject: {env: {A: $(net.name)}}")
+    for words in (
+        "discover config.yaml",
+        "explain config.yaml can0",
+        "allocate config.yaml a/can=1",
+        "probe config.yaml",
+        "validate --diff config.yaml config.yaml",
+        "simulate config.yaml --once",
+    ):
+        said = ask(f"{words} --root can.tar.gz").out
+        assert "can0" in said or words[0] in "vps"
+        assert list(temporary.iterdir()) == []
+
+
+def test_what_is_no_snapshot_is_bad_usage(temporary: Path, ask: Ask) -> None:
+    ask.write("x.tar.gz", "hello")
+    for name, said in (("x", "it is not a snapshot"), ("none", "none.tar.gz does not exist")):
+        assert said in ask(f"hardware --root {name}.tar.gz", code=2).err
+    assert list(temporary.iterdir()) == []
+
+
+def test_who_may_read_a_file_does_not_hang_on_the_umask(temporary: Path, ask: Ask) -> None:
+    """A snapshot holds only what everybody may read: made of one, it is the same."""
+    entries = []
+    before = os.umask(0o022)
+    try:
+        for umask in (0o022, 0o077):
+            os.umask(umask)
+            said = ask(f"snapshot {umask}.tar.gz --root can.tar.gz -o json")
+            assert os.umask(umask) == umask
+            entries.append(said.data["entries"])
+    finally:
+        os.umask(before)
+    assert entries[0] == entries[1] > 10
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+async def test_a_signal_leaves_nothing(number: signal.Signals, temporary: Path) -> None:
+    """While the command waits for the reader of its output."""
+    reader, full = os.pipe()
+    with os.fdopen(reader), os.fdopen(full, "wb", buffering=0) as stdout:
+        os.set_blocking(full, False)
+        while stdout.write(b"x" * 4096):
+            pass
+        os.set_blocking(full, True)
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "genericdp", "hardware", "--root=can.tar.gz"),
+            stdout=stdout,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        await poll_until(lambda: list(temporary.iterdir()))
+        process.send_signal(number)
+        async with asyncio.timeout(60):
+            _, complaint = await process.communicate()
+    assert (process.returncode, complaint) == (128 + number, b"")
+    assert list(temporary.iterdir()) == []

@@ -7,15 +7,15 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from genericdp.cli import main
 
-from tests.cli.explain_output import HEAD
 from tests.config.changing import ConfigMap
 from tests.printed import resources_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from tests.cli.asking import Ask
 
 NOBODY = 65534
 SECRET = "root:$6$salt$only-root-may-read-this:19000:0:99999:7:::"
@@ -45,23 +45,16 @@ def secret(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(params=["no-policy", "policy"])
-def judge(
-    request: pytest.FixtureRequest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> Callable[[str, Path], str]:
+def judge(request: pytest.FixtureRequest, tmp_path: Path, ask: Ask) -> Callable[[str, Path], str]:
     """Return what is said of the device by the commands that decide about it."""
 
     def judge(what: str, path: Path) -> str:
-        config = tmp_path / "config.yaml"
-        config.write_text(HEAD + RESOURCE + what % path)
-        words = ["--config", str(config)]
-        if request.param == "policy":
-            (tmp_path / "policy.yaml").write_text(POLICY % (tmp_path, tmp_path))
-            words += ["--policy", str(tmp_path / "policy.yaml")]
+        ask.config(RESOURCE + what % path)
+        ask.write("policy.yaml", POLICY % (tmp_path, tmp_path))
+        words = "--config=config.yaml" + " --policy=policy.yaml" * (request.param == "policy")
         if what is PROBE:
-            main(["probe", *words])
-            return "".join(capsys.readouterr())
-        main(["discover", *words, "-o", "json"])
-        out, _ = capsys.readouterr()
+            return "".join(ask(f"probe {words}", code=None))
+        out, _ = ask(f"discover {words} -o json")
         assert SECRET not in out
         found = resources_in(out)["example.com/r"]
         return " ".join(entry["reason"] for entry in found["notOffered"])
@@ -148,45 +141,27 @@ def test_on_a_read_only_mount_a_directory_may_have_any_mode_but_not_any_owner(
 @pytest.mark.parametrize("option", ["--config", "--policy"])
 @pytest.mark.parametrize("layout", ["link", "config-map"])
 def test_nothing_is_quoted_of_a_config_or_policy_behind_an_untrusted_link(
-    tmp_path: Path, secret: Path, capsys: pytest.CaptureFixture[str], option: str, layout: str
+    secret: Path, ask: Ask, option: str, layout: str
 ) -> None:
-    directory = tmp_path / "open"
-    directory.mkdir()
-    directory.chmod(0o777)
+    ask.config(RESOURCE)
+    link = ask.write("open/c.yaml", "")
+    link.parent.chmod(0o777)
+    link.unlink()
     if layout == "link":
-        (directory / "c.yaml").symlink_to(secret)
+        link.symlink_to(secret)
     else:
-        (directory / "..data").symlink_to(tmp_path)
-        (directory / "c.yaml").symlink_to("..data/secret")
+        link.with_name("..data").symlink_to(secret.parent)
+        link.symlink_to("..data/secret")
+    words = f"validate {link}" if option == "--config" else f"validate --policy {link} config.yaml"
     for content in (SECRET, f"{SECRET}: 1", f"apiVersion: {SECRET!r}", f"*{SECRET}"):
         secret.write_text(f"{content}\n")
-        words = ["validate", str(directory / "c.yaml")]
-        if option == "--policy":
-            (tmp_path / "config.yaml").write_text(HEAD + RESOURCE)
-            words = [
-                "validate",
-                "--policy",
-                str(directory / "c.yaml"),
-                str(tmp_path / "config.yaml"),
-            ]
-        assert main(words) != 0
-        said = "".join(capsys.readouterr())
+        said = "".join(ask(words, code=2))
         assert "salt" not in said
         assert "not shown: the link" in said
         assert "lies in a directory that every user can write to" in said
         assert f"check {secret} itself" in said
-        assert main(["validate", str(secret)]) != 0
-        assert "not shown" not in "".join(capsys.readouterr())
-
-
-def test_a_valid_config_behind_such_a_link_is_still_a_config(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Sidecars that fetch configs keep them behind links in directories with mode 0777."""
-    directory = tmp_path / "open"
-    directory.mkdir()
-    directory.chmod(0o777)
-    (tmp_path / "good").write_text(HEAD + RESOURCE)
-    (directory / "c.yaml").symlink_to(tmp_path / "good")
-    assert main(["validate", str(directory / "c.yaml")]) == 0
-    assert "not shown" not in "".join(capsys.readouterr())
+        assert "not shown" not in "".join(ask("validate", secret, code=2))
+    # Sidecars that fetch configs keep them behind links in directories with mode 0777.
+    secret.write_text(ask.config(RESOURCE).read_text())
+    if option == "--config":
+        assert "not shown" not in "".join(ask(words))
