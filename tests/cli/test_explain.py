@@ -12,6 +12,7 @@ import yaml
 from genericdp.cli.explain import answer as explain
 from genericdp.cli.patience import run_skipping_hangs
 from genericdp.config.load import load
+from genericdp.explain.find import Unknown
 
 from tests.fixtures.hanging import HangingRoot
 
@@ -179,3 +180,12 @@ def test_an_attribute_that_does_not_answer_does_not_hold_up_the_answer(
         assert headline("/dev/ttyUSB1").startswith("/dev/ttyUSB1 is offered")
         line = f"reading '{file}' timed out; continuing without it\n"
         assert capsys.readouterr().err == line
+
+
+def test_a_device_file_that_does_not_answer_is_the_reason(hanging: HangingRoot) -> None:
+    hanging.hanging = {"/dev/ttyUSB0"}
+    said = run_skipping_hangs(
+        hanging, lambda host: explain("/dev/ttyUSB0", (), host, "n"), look_seconds=0.2
+    )
+    assert isinstance(said, Unknown)
+    assert said.tried == ("reading /dev/ttyUSB0 timed out",)
