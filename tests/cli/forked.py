@@ -7,6 +7,7 @@ process for each would take ten times as long as what the commands do.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
@@ -73,5 +74,7 @@ def _forked(case: Case) -> tuple[int, str]:
 if __name__ == "__main__":
     for name in COMMANDS:
         import_module(f"genericdp.cli.{name.replace(' ', '_')}")
+    # Else each child, at its end, goes through all that was imported, and gets its memory copied.
+    gc.freeze()
     cases = json.loads(Path(sys.argv[1]).read_text())
     print(json.dumps([_forked(Case(tuple(argv), stdout)) for argv, stdout in cases]))
