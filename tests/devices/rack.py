@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Tree = dict[str, Any]
 FAMILIES: Mapping[str, Tree] = yaml.load(
-    Path(__file__).with_name("rack.yaml").read_text(), yaml.BaseLoader
+    Path(__file__).with_name("rack.yaml").read_text(), yaml.CBaseLoader
 )["families"]
 """Hardware whose numbers the kernel counts together, by paths of sysfs."""
 _BLANK = re.compile(r"<(\w+)(#\w+)?>")
