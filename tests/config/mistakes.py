@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from copy import deepcopy
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -274,4 +275,9 @@ def _to_write(hint: str) -> list[str]:
 
 
 def _plain(source: str | int) -> Any:
-    return yaml.load(source, yaml.BaseLoader) if isinstance(source, str) else source
+    return _plain_text(source) if isinstance(source, str) else source
+
+
+@cache
+def _plain_text(source: str) -> Any:
+    return yaml.load(source, yaml.CBaseLoader)
