@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 from genericdp.cli import main
 
+from tests.cli.tabs import answering
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 COMPLETED = {
@@ -49,17 +52,26 @@ def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
+@pytest.fixture(scope="module")
+def answered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The text of a program that completes."""
+    with answering(tmp_path_factory.mktemp("tabs")) as program:
+        yield program
+
+
 @pytest.mark.parametrize(
     ("shell", "way"),
     [("bash", "sourced"), ("fish", "sourced"), ("zsh", "sourced"), ("zsh", "from a directory")],
 )
-def test_the_shell_completes(script: str, shell: str, way: str, tmp_path: Path) -> None:
+def test_the_shell_completes(
+    script: str, shell: str, way: str, tmp_path: Path, answered: str
+) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"no {shell} here")
     for name in ("alpha.yaml", "beta.yaml"):
         (tmp_path / name).touch()
     program = tmp_path / "genericdp"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m genericdp "$@"\n')
+    program.write_text(answered)
     program.chmod(0o755)
     # The name is what zsh loads from a directory: at the first Tab, which must not be lost.
     (tmp_path / "_genericdp").write_text(script)
