@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,7 +64,12 @@ VALUES = _values()
 
 
 def problems_of(tree: Tree, kind: str) -> tuple[Problem, ...]:
-    text = written(tree)
+    return _problems_of(written(tree), kind)
+
+
+@cache
+def _problems_of(text: str, kind: str) -> tuple[Problem, ...]:
+    """Return them; of the same text once, since many hints lead to the same."""
     if kind == CONFIG:
         return loaded(text).problems
     return load_policy(Path("p.yaml"), Content(text=text.encode())).problems
