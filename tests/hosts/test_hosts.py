@@ -31,6 +31,8 @@ from tests.printed import resources_in, shares_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.slow
+
 HOSTS = all_hosts()
 SHM = Path("/dev/shm")
 _NOTHING: dict[str, Any] = {"devices": [], "mounts": [], "env": {}, "cdi": []}
@@ -40,6 +42,12 @@ _NOTHING: dict[str, Any] = {"devices": [], "mounts": [], "env": {}, "cdi": []}
 def host(request: pytest.FixtureRequest) -> Host:
     found: Host = request.param
     return found
+
+
+@pytest.fixture(scope="module")
+def root(host: Host, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its tree, which no test changes."""
+    return host.build(tmp_path_factory.mktemp("host"))
 
 
 @pytest.fixture
@@ -81,8 +89,7 @@ def test_discover_and_allocate_tell_the_same_in_any_order_of_directory_entries(
     assert allocated(host, root) == host.file("allocate", ".txt").read_text()
 
 
-def test_a_pod_sees_what_the_peer_documents(host: Host, tmp_path: Path) -> None:
-    root = host.build(tmp_path)
+def test_a_pod_sees_what_the_peer_documents(host: Host, root: Path, tmp_path: Path) -> None:
     found = views(host)
     assert found
     for view in found:
@@ -146,8 +153,7 @@ def _triple(text: str, default: str) -> tuple[str, str, str]:
     return (host, f"/{container}" if container else host, how or later or default)
 
 
-def test_no_id_of_an_example_can_change_at_boot(host: Host, tmp_path: Path) -> None:
-    root = host.build(tmp_path)
+def test_no_id_of_an_example_can_change_at_boot(host: Host, root: Path) -> None:
     printed = printed_by("discover", "-o", "json", config=host.config, root=root)
     resources = resources_in(printed[printed.index("{") :])
     assert [weak for found in resources.values() for weak in found["weakIds"]] == []
