@@ -19,6 +19,8 @@ import yaml
 from tests.getting_started import PAGE, block_of, blocks, files, missing_lines
 from tests.testbeds import loading
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 HOW_TO = ROOT / "docs/how-to"
 DRA, WITHOUT_KUBERNETES = HOW_TO / "dra.md", HOW_TO / "without-kubernetes.md"

@@ -11,6 +11,8 @@ from tests.cases.running import DIRECTORY, CaseError, all_cases, difference, run
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 MOST_LINES = 60
 CASES = all_cases()
 each_case = pytest.mark.parametrize(

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from tests.cli.asking import Ask
 
+pytestmark = pytest.mark.slow
+
 ORDER = (EXAMPLES.parent / "init-order.txt").read_text()
 LINES = [line.partition("#")[0].split() for line in ORDER.splitlines()]
 TRIED = {line[0]: line[1:] for line in LINES if line}

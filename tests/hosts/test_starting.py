@@ -12,6 +12,8 @@ from tests.hosts.hosts import Host, all_hosts
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     "host", [each_host for each_host in all_hosts() if each_host.config.name in TRIED], ids=str

@@ -18,6 +18,9 @@ from hypothesis import strategies as st
 
 from tests.memory import little_memory
 
+pytestmark = pytest.mark.slow
+
+
 Context = grpc.aio.ServicerContext[bytes, bytes]
 
 
