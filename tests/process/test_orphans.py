@@ -208,7 +208,8 @@ asyncio.run(main())
 def test_limits_are_never_raised() -> None:
     limited = ["sh", "-c", 'ulimit -n 500; exec "$@"', "sh", sys.executable, "-c", LIMITED]
     done = subprocess.run(limited, capture_output=True, text=True, check=True, env=environment())
-    assert done.stdout == f"{['10', '500', '0']}\n"
+    nice = min(19, os.nice(0) + 10)  # these tests may themselves be run by nice
+    assert done.stdout == f"{[str(nice), '500', '0']}\n"
 
 
 def environment() -> dict[str, str]:
