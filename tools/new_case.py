@@ -20,6 +20,7 @@ import yaml
 
 from genericdp.snapshot.archive import ArchiveError, unpack
 from tests.cases import running
+from tests.cases.description import CaseError
 from tests.testbeds.loading import Entry, record_name
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ class _Case:
                 self._told = time.monotonic()
             try:
                 return self.run(parts) == expected
-            except running.CaseError:
+            except CaseError:
                 return False
 
         # Whole devices first: the keys of one that is left out go with it.
@@ -230,7 +231,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             transcript = _Case(draft, parts_of(root)).reduce()
             (draft / "expect.txt").write_text(transcript)
             shutil.copytree(draft, case)
-        except (ArchiveError, OSError, running.CaseError) as error:
+        except (ArchiveError, OSError, CaseError) as error:
             parser.error(str(error))
     lines = sum(len(file.read_text().splitlines()) for file in case.iterdir())
     print(f"{transcript}\n{case}: {lines} lines; read them, and shorten the config to what matters")

@@ -20,7 +20,7 @@
 
 All values are strings, as written. ``node`` is a number, and a name unless it is the device's.
 ``plugged: false``: it is not there before ``$ plug NAME``. ``driver`` and ``iommu_group`` are
-links, as in sysfs. What has no subsystem is not a device, only a directory.
+links, as in sysfs. A path without keys is not a device, only a directory.
 """
 
 from __future__ import annotations
@@ -28,51 +28,54 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import yaml
-
+from tests.cases.description import (
+    OF_DEVICES,
+    CaseError,
+    entry_of,
+    flattened,
+    mistake,
+    nearest,
+    read,
+    shown,
+)
 from tests.testbeds import loading
-from tests.testbeds.loading import OF_UDEV, Entry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+
+    from tests.testbeds.loading import Entry
 
 _MACHINES = Path(__file__).parent / "machines"
 _TESTS = Path(__file__).parents[1]
-_KEYS = {"host", "nodes", "files", "links", "devices"}
-_UDEV = tuple(key.removeprefix("E: ") for key in OF_UDEV)
-
-
-class MachineError(Exception):
-    """A mistake in a ``machine.yaml``."""
 
 
 class Machine:
     """A machine as a copied tree, whose devices come and go."""
 
     def __init__(self, description: Path, root: Path) -> None:
-        """Make the tree below ``root``; raise MachineError."""
+        """Make the tree below ``root``; raise CaseError."""
         self.root = root
         self.entries: dict[str, Entry] = {}
         """All devices by path, also those that are not plugged."""
         (root / "sys/devices").mkdir(parents=True)
-        self._add(description)
+        try:
+            self._add(description)
+        except FileExistsError as error:
+            path = str(error.filename2 or error.filename).removeprefix(str(root))
+            raise CaseError(f"{shown(description)}:1: {path} is given twice") from error
 
     def _add(self, description: Path) -> None:
-        # Strings only: 116:1 would be a number of seconds, 0403 one of base 8.
-        document: Any = yaml.load(description.read_text(), yaml.BaseLoader)
-        if not isinstance(document, dict) or (unknown := document.keys() - _KEYS):
-            what = sorted(unknown) if isinstance(document, dict) else "no mapping"
-            raise MachineError(f"{what}; the keys are {', '.join(sorted(_KEYS))}")
+        document = read(description)
         if name := document.get("host"):
             self._add_host(name)
         nodes = {
             f"/virtual/misc/{name}": {"subsystem": "misc", "node": f"{number} {name}"}
             for name, number in document.get("nodes", {}).items()
         }
-        devices = dict(_flattened("/devices", {**nodes, **document.get("devices", {})}))
-        absent = [path for path, keys in devices.items() if keys.pop("plugged", "") == "false"]
+        devices = dict(flattened("/devices", {**nodes, **document.get("devices", {})}))
+        absent = [path for path, keys in devices.items() if keys.pop("plugged", "")]
         entries = [entry_of(path, keys) for path, keys in devices.items() if "subsystem" in keys]
         self._add_devices(
             [path for path in entries if not any(_is_at(path.path, at) for at in absent)]
@@ -88,10 +91,13 @@ class Machine:
         if (described := _MACHINES / f"{name}.yaml").exists():
             self._add(described)
             return
-        example = _TESTS / "hosts" / name / "machine.umockdev"
-        recorded = example if example.exists() else loading.path_of(name.rpartition("/")[2])
-        text = recorded.read_text()
-        self._add_devices(loading.parse(text))
+        recorded = {file.stem: file for file in loading.DIRECTORY.glob("*.umockdev")}
+        recorded |= {f"testbeds/{testbed}": file for testbed, file in recorded.items()}
+        recorded |= {file.parent.name: file for file in _TESTS.glob("hosts/*/machine.umockdev")}
+        if name not in recorded:
+            names = [*(file.stem for file in _MACHINES.iterdir()), *recorded]
+            raise mistake(name, f"there is no host {name}: {nearest(name, sorted(names))}")
+        self._add_devices(loading.parse(recorded[name].read_text()))
 
     def _add_devices(self, entries: Sequence[Entry]) -> None:
         self.entries |= {entry.path: entry for entry in entries}
@@ -103,18 +109,30 @@ class Machine:
                     self.link(member, f"../../../..{entry.path}")
 
     def below(self, name: str) -> list[Entry]:
-        """Return a device and all below it, those above first; raise MachineError."""
-        paths = [path for path in self.entries if path.rpartition("/")[2] == name]
-        if len(paths) != 1:
-            raise MachineError(f"{len(paths)} devices are named {name}")
+        """Return a device and all below it, those above first; raise CaseError."""
+        paths = [path for path in self.entries if path.endswith(f"/{name}")]
+        if not paths:
+            names = [path.rpartition("/")[2] for path in self.entries]
+            raise CaseError(f"no device is named {name}: {nearest(name, names)}")
+        if len(paths) > 1:
+            raise CaseError(f"{name} is the end of more than one: write more of {paths[0]}")
         return [entry for path, entry in self.entries.items() if _is_at(path, paths[0])]
 
     def plug(self, name: str, changes: Mapping[str, str]) -> None:
-        """Add a device and all below it, with other attributes than it had.
+        """Add a device and all below it, with other attributes than it had; raise CaseError.
 
         A USB device gets the next number, as from the kernel.
         """
         first, *others = self.below(name)
+        if self._is_plugged(first):
+            raise CaseError(f"{name} is plugged in: '$ unplug {name}' first")
+        above = [entry for path, entry in self.entries.items() if _is_at(first.path, path)]
+        if absent := [entry for entry in above if entry != first and not self._is_plugged(entry)]:
+            raise CaseError(
+                f"its parent is not: '$ plug {absent[0].path.rpartition('/')[2]}' first"
+            )
+        if wrong := [key for key in changes if key.isupper() or key in OF_DEVICES]:
+            raise CaseError(f"{wrong[0]} cannot be changed: describe another device, not plugged")
         attributes = {key: f"{value}\n".encode() for key, value in changes.items()}
         if number := first.attributes.get("devnum"):
             attributes.setdefault("devnum", b"%d\n" % (int(number) + 1))
@@ -122,9 +140,15 @@ class Machine:
         self.entries[first.path] = first
         loading.build_entries([first, *others], self.root)
 
+    def _is_plugged(self, entry: Entry) -> bool:
+        return self.path(f"/sys{entry.path}/uevent").exists()
+
     def unplug(self, name: str) -> None:
-        """Remove a device and all below it."""
-        for entry in reversed(self.below(name)):
+        """Remove a device and all below it; raise CaseError."""
+        first, *others = self.below(name)
+        if not self._is_plugged(first):
+            raise CaseError(f"{name} is not plugged in: '$ plug {name}' first")
+        for entry in reversed([first, *filter(self._is_plugged, others)]):
             loading.remove_entry(entry, self.root)
 
     def write(self, path: str, text: str) -> None:
@@ -152,48 +176,11 @@ class Machine:
             file.unlink()
 
     def path(self, path: str) -> Path:
-        """Return where a path of the machine is."""
+        """Return where a path of the machine is; raise CaseError."""
+        if ".." in path.split("/"):
+            raise CaseError(f"{path} may leave the machine: write it without '..'")
         return self.root / path.strip("/")
 
 
 def _is_at(path: str, place: str) -> bool:
     return path == place or path.startswith(f"{place}/")
-
-
-def _flattened(above: str, devices: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for name, keys in devices.items():
-        if not (name.startswith("/") and isinstance(keys, dict)):
-            raise MachineError(f"{name!r} is not a device: /PATH: {{subsystem: NAME, …}}")
-        path = above + name
-        yield path, {key: value for key, value in keys.items() if not key.startswith("/")}
-        below = {key: value for key, value in keys.items() if key.startswith("/")}
-        yield from _flattened(path, below)
-
-
-def entry_of(path: str, keys: dict[str, Any]) -> Entry:
-    """Return a device of its keys; raise MachineError."""
-    name = path.rpartition("/")[2].replace("!", "/")
-    properties = {"SUBSYSTEM": keys.pop("subsystem")}
-    number, _, node = keys.pop("node", "").partition(" ")
-    if number:
-        properties["MAJOR"], _, properties["MINOR"] = number.partition(":")
-    links = tuple(keys.pop("links", ()))
-    pointers = {}
-    top = "../" * path.count("/")
-    if driver := keys.pop("driver", ""):
-        pointers["driver"] = f"{top}bus/{properties['SUBSYSTEM']}/drivers/{driver}"
-        properties["DRIVER"] = driver
-    if group := keys.pop("iommu_group", ""):
-        pointers["iommu_group"] = f"{top}kernel/iommu_groups/{group}"
-    properties |= {key: value for key, value in keys.items() if key.isupper()}
-    recorded = {key: value for key, value in properties.items() if key.startswith(_UDEV)}
-    attributes = {key: f"{value}\n".encode() for key, value in keys.items() if not key.isupper()}
-    return Entry(
-        path=path,
-        node=(node or name) if number else "",
-        links=links,
-        kernel={key: value for key, value in properties.items() if not key.startswith(_UDEV)},
-        udev={"USEC_INITIALIZED": "1", **recorded} if recorded else {},
-        attributes=attributes,
-        pointers=pointers,
-    )

@@ -119,4 +119,5 @@ def _write(case: Path) -> bool:
 if __name__ == "__main__":
     cases = [case for case in all_cases() if not sys.argv[1:] or name_of(case) in sys.argv[1:]]
     changed = sum(map(_write, cases))
-    print(f"{changed} of {len(cases)} configs changed")
+    if cases:  # else all names are those of tests/cases, which have been looked up
+        print(f"{changed} of {len(cases)} configs changed")

@@ -18,7 +18,7 @@ import yaml
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
 
-from tests.cases.machine import entry_of
+from tests.cases.description import entry_of
 from tests.testbeds import loading
 
 if TYPE_CHECKING:

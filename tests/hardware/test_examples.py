@@ -20,7 +20,8 @@ from genericdp.model import Command, Preference
 from genericdp.process.run import Commands
 
 from tests.cases.machine import Machine
-from tests.cases.running import DIRECTORY, EXAMPLES
+from tests.cases.node import EXAMPLES
+from tests.cases.running import DIRECTORY
 from tests.health.probed_devices import struck
 from tests.host.kernel_log import recorded
 from tests.hosts.hosts import Host

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from genericdp.config.load import load
 
-from tests.cases.running import EXAMPLES
+from tests.cases.node import EXAMPLES
 from tests.devices.making import healthy
 from tests.hardware.adapters import CASES, HUB, IDS, PORTS, built, offers
 from tests.testbeds import loading
