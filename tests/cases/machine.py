@@ -15,6 +15,9 @@
           subsystem: usb
           DEVTYPE: usb_device
           serial: A1
+          busnum: 1                      # plugged in again it gets the next number, and its node
+          devnum: 5
+          node: 189:4 bus/usb/001/005
           /1-1:1.0/ttyUSB0/tty/ttyUSB0:
             {subsystem: tty, node: 188:0, links: [serial/by-id/usb-A1]}
 
@@ -59,6 +62,8 @@ class Machine:
         self.root = root
         self.entries: dict[str, Entry] = {}
         """All devices by path, also those that are not plugged."""
+        self._seen: set[str] = set()
+        """Paths of those that were plugged at some time."""
         (root / "sys/devices").mkdir(parents=True)
         try:
             self._add(description)
@@ -101,6 +106,7 @@ class Machine:
 
     def _add_devices(self, entries: Sequence[Entry]) -> None:
         self.entries |= {entry.path: entry for entry in entries}
+        self._seen |= {entry.path for entry in entries}
         loading.build_entries(entries, self.root)
         for entry in entries:
             if group := entry.pointers.get("iommu_group", "").rpartition("/")[2]:
@@ -131,17 +137,33 @@ class Machine:
             raise CaseError(
                 f"its parent is not: '$ plug {absent[0].path.rpartition('/')[2]}' first"
             )
-        if wrong := [key for key in changes if key.isupper() or key in OF_DEVICES]:
+        if wrong := [key for key in changes if key.isupper() or key in (*OF_DEVICES, "devnum")]:
             raise CaseError(f"{wrong[0]} cannot be changed: describe another device, not plugged")
         attributes = {key: f"{value}\n".encode() for key, value in changes.items()}
-        if number := first.attributes.get("devnum"):
-            attributes.setdefault("devnum", b"%d\n" % (int(number) + 1))
         first = replace(first, attributes={**first.attributes, **attributes})
-        self.entries[first.path] = first
-        loading.build_entries([first, *others], self.root)
+        for entry in (first, *others):
+            self.entries[entry.path] = self._numbered(entry)
+            self._seen.add(entry.path)
+        loading.build_entries(self.below(name), self.root)
 
     def _is_plugged(self, entry: Entry) -> bool:
         return self.path(f"/sys{entry.path}/uevent").exists()
+
+    def _numbered(self, entry: Entry) -> Entry:
+        """Return a USB device with the next number of its bus, or its own if that is to come."""
+        if not {"busnum", "devnum"} <= entry.attributes.keys():
+            return entry
+        bus, number = (int(entry.attributes[key]) for key in ("busnum", "devnum"))
+        seen = (other.attributes for path, other in self.entries.items() if path in self._seen)
+        given = [int(a["devnum"]) for a in seen if int(a.get("busnum", 0)) == bus and "devnum" in a]
+        number = max(number, 1 + max(given, default=0))
+        attributes = {**entry.attributes, "devnum": b"%d\n" % number}
+        if not entry.node.startswith("bus/usb/"):
+            return replace(entry, attributes=attributes)
+        kernel = {**entry.kernel, "MINOR": f"{(bus - 1) * 128 + number - 1}"}
+        kernel |= {"DEVNUM": f"{number:03}"} if "DEVNUM" in kernel else {}
+        node = f"bus/usb/{bus:03}/{number:03}"
+        return replace(entry, node=node, kernel=kernel, attributes=attributes)
 
     def unplug(self, name: str) -> None:
         """Remove a device and all below it; raise CaseError."""

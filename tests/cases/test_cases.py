@@ -197,3 +197,15 @@ def test_make_cases_says_a_mistake_in_one_line_and_fails(
     said = capsys.readouterr().err
     assert said.removeprefix(f"{tmp_path}/").startswith(error)
     assert said.count("\n") == 1
+
+
+def test_a_usb_device_gets_the_next_number_and_the_node_of_it(tmp_path: Path) -> None:
+    described = DIRECTORY / "ids/twins-by-port/machine.yaml"
+    machine = Machine(described, tmp_path / "machine")
+    for name in ("1-2", "1-3", "1-2"):
+        machine.unplug(name)
+        machine.plug(name, {})
+    nodes = machine.path("/dev/bus/usb/001")
+    assert sorted(node.name for node in nodes.iterdir()) == ["008", "009"]
+    assert machine.path("/sys/dev/char/189:8").readlink().name == "1-2"
+    assert machine.below("1-2")[0].attributes["devnum"] == b"9\n"
