@@ -68,9 +68,9 @@ def carried_over(
     held: Held,
     now: float,
 ) -> Iterator[Entry[Device]]:
-    """Yield the devices to list: those that are present, and those that are not to be forgotten
-    yet.
+    """Yield the devices that are present, and those of the last list that are not.
 
+    What is to be forgotten is among them, in a state that is not listed: ``decide.py`` drops it.
     A device that disappears is kept as Unhealthy, because a kubelet reports one that is missing
     from the list as healthy (LAW-10); a device that is held is kept even longer. A device that has
     lost a member is kept as Unhealthy, too, unless ``groupNeeds`` is met. ``stays`` returns whether

@@ -85,9 +85,10 @@ _COUNTERS = {
     " release), by result: success, failure.",
     "probe_results_total resource probe result": "Probes run, by kind and place in the resource's"
     " health (exec-0) and result: success, failure; kernelLog is followed, not run.",
-    "device_events_total kind": "Events that triggered discovery: actions of the kernel (add,"
-    " remove, change, move, bind, unbind, online, offline, other), record (udev wrote one), file"
-    " (an entry of a watched directory), resync (full scan at the start or after lost events).",
+    "device_events_total kind": "Events, also those about nothing that the config needs: actions of"
+    " the kernel (add, remove, change, move, bind, unbind, online, offline, other), record (udev"
+    " wrote one), file (an entry of a watched directory), resync (full scan at the start or after"
+    " lost events).",
     "api_requests_total verb result": "Requests to the API server, for DRA, by verb and result:"
     " success, the status of HTTP, unreachable.",
     "config_reloads_total result": "Configs read, the first one included, by result: applied,"
