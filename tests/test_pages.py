@@ -155,6 +155,16 @@ def test_the_claim_of_the_dra_page_selects_one_device_of_a_class_there_is(machin
     assert values.count(json.loads(parsed[2])) == 1
 
 
+def test_the_case_for_makers_of_hardware_has_the_config_and_the_output_of_their_page() -> None:
+    """The case shows that ``validate --strict`` accepts it, and what a container gets."""
+    page, case = HOW_TO / "hardware-vendors.md", ROOT / "tests/cases/docs/hardware-vendors"
+    assert files(page) == {"10-acme.yaml": (case / "config.yaml").read_text()}
+    (output,) = re.findall(r"^```text\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    transcript = (case / "expect.txt").read_text()
+    assert f"=2\n{output}" in transcript
+    assert "--strict\n1 file, 1 resource: valid\n" in transcript
+
+
 def test_config_and_pod_of_the_readme_are_those_of_getting_started() -> None:
     assert (files()["serial.yaml"], files()["listen.yaml"]) == (README_CONFIG, README_POD)
 

@@ -221,3 +221,18 @@ async def test_an_unknown_plugin_that_throws_us_out_is_suspected(world: World) -
         await world.listed(SERIAL, "ttyUSB0")
     assert daemon.log.count("let only one of them serve it") == 1
     assert daemon.log.count("no other plugin serves this resource") == 1
+
+
+async def test_instances_with_different_resources_neither_disturb_nor_see_each_other(
+    world: World,
+) -> None:
+    """Each has resources of its own, and hardware that both match is offered by both."""
+    raw = serial("acme.example/raw")
+    async with world.kubelet, world.serving(serial()) as first, world.serving(raw) as second:
+        await first.registered(SERIAL)
+        await second.registered("acme.example/raw")
+        await world.listed(SERIAL, "ttyUSB0")
+        await world.listed("acme.example/raw", "ttyUSB0")
+        assert not (await first.resource(SERIAL))["contested"]
+        assert not (await second.resource("acme.example/raw"))["contested"]
+        assert second.log.count(ANOTHER) == 0
