@@ -124,7 +124,7 @@ class Node:
                 code: object = main(arguments)
             except SystemExit as ended:  # --help
                 code = ended.code
-        lines = output.getvalue().splitlines()
+        lines = output.getvalue().replace(f"{os.getcwd()}/", "").splitlines()
         if code == 2 and lines and lines[-1].endswith("--help)"):
             raise CaseError(lines[-1])
         kept = [line for line in lines if wanted.search(line)]

@@ -22,7 +22,7 @@ from genericdp.model import HookName, ServedBy
 from genericdp.prepare import Gate
 from genericdp.settings import DraSettings
 
-from tests.cases.machine import entry_of
+from tests.cases.description import entry_of
 from tests.testbeds.loading import Entry, build_entries, remove_entry
 from tests.world import Host, config, resource
 
