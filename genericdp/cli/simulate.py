@@ -213,22 +213,26 @@ class _Screen:
             yield f"  {_why_it_waits(start)}"
         if self._shown is None and not self._once:
             yield "(Ctrl-C ends it; plug or unplug something and look)"
-            yield self._next_step(picture)
+            yield from self._next_steps(picture)
 
-    def _next_step(self, picture: Picture) -> str:
+    def _next_steps(self, picture: Picture) -> Iterator[str]:
         available = next((name for name, resource in picture.items() if resource.allocatable), None)
         if _is_example(self._arguments.config):
-            words, what = ["init", "my.yaml"], "a config for this machine"
+            steps = {
+                "a config for this machine": ["init", "my.yaml"],
+                "what it offers, and why not more": ["discover", "my.yaml"],
+            }
         elif available is not None:
             words = suggestion("allocate", self._arguments, f"{available}=1")
-            what = "what a container gets"
+            steps = {"what a container gets": words}
         elif any(resource.unhealthy for resource in picture.values()):
-            words, what = suggestion("probe", self._arguments), "what its probes say"
+            steps = {"what its probes say": suggestion("probe", self._arguments)}
         else:
-            words, what = ["hardware", *root_option(self._arguments)], "what this machine has"
-        line = f"Next: {shell_words([_program(), *words])}"
-        explained = f"{line}   # {what}"
-        return explained if len(explained) <= _COLUMNS else line
+            steps = {"what this machine has": ["hardware", *root_option(self._arguments)]}
+        for number, (what, words) in enumerate(steps.items()):
+            line = f"{' ' * 6 if number else 'Next: '}{shell_words([_program(), *words])}"
+            explained = f"{line}   # {what}"
+            yield explained if len(explained) <= _COLUMNS else line
 
     def _is_worth_a_line(self, name: str, resource: NodeResource) -> bool:
         before = (self._shown and self._shown.get(name)) or resource
@@ -255,10 +259,17 @@ class _Screen:
             was = getattr(before, part) if before else amount
             line = f"{name + ':':{width}}  {amount}"
             if was == amount:
-                others.append(line)
+                others.append(_with_models(line, picture[name].document))
             else:
                 changed.append(f"{line}   (was {was})")
         return [*changed, *others]
+
+
+def _with_models(line: str, document: view.Document) -> str:
+    """Add what the devices of a resource are, as far as it fits."""
+    models = dict.fromkeys(device["model"] for device in document["devices"] if device["model"])
+    named = f"{line}   {', '.join(models)}"
+    return named if models and len(named) <= _COLUMNS - 2 else line
 
 
 def _fitted(sections: Mapping[str, Sequence[str]], room: int) -> Iterator[str]:

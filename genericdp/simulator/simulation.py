@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from io import FileIO
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,9 @@ from genericdp.daemon import serve
 from genericdp.dra.slices import Pool, devices_of, next_layout, plan, pool_name
 from genericdp.errors import GenericdpError, Outcome, UsageError, ungrouped
 from genericdp.health.health import Health
+from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
+from genericdp.host.workers import in_worker
 from genericdp.model import ServedBy
 from genericdp.observed import Observed, Signal, next_change, until
 from genericdp.printing import meant_or_listed, quoted
@@ -28,8 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Never
 
-    from genericdp.devices.device import BoundProbe
-    from genericdp.devices.devicelist import DeviceList
+    from genericdp.devices.device import BoundProbe, Device
+    from genericdp.devices.devicelist import DeviceList, Entry
+    from genericdp.devices.inventory import Identity
     from genericdp.health.health import RunProbe
     from genericdp.settings import Settings
     from genericdp.simulator.pods import Start
@@ -101,6 +105,7 @@ class Simulation:
         self._pod = Pod(uid="simulated", containers=(self._container,))
         self._start: Start | None = None
         """The result of the container's last start; None without a container."""
+        self._labels: dict[Identity, view.HardwareLabels] = {}
         self._supervisor: Supervisor | None = None
         self._config = Observed(ConfigState())
         self._changes: tuple[Observed[Any], ...] = (self._kubelet.changes,)
@@ -123,6 +128,7 @@ class Simulation:
             serving = tasks.create_task(work, name="daemon")
             await self._wait_for_first_lists()
             await self._run_pod()
+            await self._read_labels()
             if self._once:
                 self._show(self._node_resources(), self._start, "")
                 if self._start is not None and self._start.given is None:
@@ -159,6 +165,25 @@ class Simulation:
             if not resource.names and resource.served_by is ServedBy.DEVICE_PLUGIN
         )
 
+    async def _read_labels(self) -> None:
+        """Read what new devices are called; one that cannot be read now has no name."""
+        if (supervisor := self._supervisor) is None:
+            return
+        listed = [
+            e.device for each in supervisor.lists.value.values() for e in each.devices.values()
+        ]
+        new = [device.identity for device in listed if device.identity not in self._labels]
+
+        def read() -> dict[Identity, view.HardwareLabels]:
+            host = HostCache(supervisor.root)
+            return {identity: view.hardware_of(identity, host) for identity in new}
+
+        with suppress(OSError):
+            self._labels |= await in_worker(read, "names of hardware") if new else {}
+
+    def _labeled(self, entry: Entry[Device]) -> view.Document:
+        return view.device(entry, self._labels.get(entry.device.identity, view.UNKNOWN))
+
     def _is_probed(self) -> bool:
         """Return whether every device that slices wait for has been probed."""
         slices = (resource for resource in self._node_resources().values() if resource.slices)
@@ -179,7 +204,7 @@ class Simulation:
         kubelet = self._kubelet
         return {
             name: NodeResource(
-                document=view.resource(name, listed, view.device)
+                document=view.resource(name, listed, self._labeled)
                 | {
                     "capacity": kubelet.capacity(name),
                     "allocatable": kubelet.allocatable(name),
@@ -232,6 +257,7 @@ class Simulation:
             await next_change(*self._changes)
             await asyncio.sleep(_BURST_SECONDS)
             await until(self._is_up_to_date, *self._changes, timeout_seconds=_LAG_SECONDS)
+            await self._read_labels()
             before, picture = (picture, start), self._node_resources()
             news, config = _news(config, self._config.value), self._config.value
             if news or (picture, self._start) != before:
