@@ -65,7 +65,10 @@ def _transcript(case: Path, file: Path) -> str:
     printed = [line.rstrip() for line in printed]
     for at, line in enumerate(lines, start=1):
         is_early = at < steps[0][0] and line.strip()
-        if (is_early or _STEP.match(line)) and line.rstrip() not in printed:
+        # What is printed may begin with '#', too, but not before a step.
+        is_comment = line.startswith("#") and "".join(lines[at : at + 1]).startswith("$ ")
+        is_step = _STEP.match(line) and (is_comment or not line.startswith("#"))
+        if (is_early or is_step) and line.rstrip() not in printed:
             why = "a step begins with '$ ', and comments stand at the head, each with '# '"
             raise CaseError(f"{shown(file)}:{at}: {line}: {why}")
     return "\n".join(printed) + "\n"
