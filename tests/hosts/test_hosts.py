@@ -141,7 +141,8 @@ def _seen(view: View, config: Path, root: Path) -> dict[str, object]:
 def _answer(view: View, config: Path, root: Path) -> dict[str, Any]:
     choice = [text for entry in view.choose for text in ("--id", entry)]
     printed = printed_by("allocate", view.request, *choice, "-o", "json", config=config, root=root)
-    answer: dict[str, Any] = json.loads(printed)[view.request.partition("=")[0]]
+    document = printed[printed.index("{\n") :]  # after warnings
+    answer: dict[str, Any] = json.loads(document)[view.request.partition("=")[0]]
     return answer
 
 
