@@ -49,6 +49,7 @@ class ConvertedResource:
     """One resource: its keys as in the config language, and comments."""
 
     name: str
+    names: list[str] = field(default_factory=list)
     comments: list[str] = field(default_factory=list)
     node_names: list[str] = field(default_factory=list)
     match: list[CommentedValue] = field(default_factory=list)
@@ -132,6 +133,8 @@ def render(draft: ConfigDraft) -> str:
 def resource_lines(resource: ConvertedResource) -> list[str]:
     """Return the YAML of one resource, whether or not it is withheld."""
     body: list[str] = []
+    if resource.names:
+        body.append(f"names: {yaml_flow(resource.names)}")
     if resource.node_names:
         body.append(f"nodeNames: {yaml_flow(resource.node_names)}")
     body += _list("match", resource.match)

@@ -28,15 +28,22 @@ MARKER = "devicematch"
 MAX_NAMES = 10
 """A resource is written for each file if an expression matches at most this many names."""
 _DOMAIN = "smarter-devices"
+_OF_CHART = "devicedomain"
+"""The key next to the config in values of a chart that gives another domain."""
 _DEPTH = 4
 """Directory levels in /dev that are searched: /dev/bus/usb/001/002 has four, nothing has more."""
 HEAD: tuple[str, ...] = (
-    f"smarter has a resource for each file: {_DOMAIN}/video0, {_DOMAIN}/video1. So it is here where"
-    " an expression says which files there can be. Elsewhere all files that it matches are devices"
-    f" of one resource. If a pod needs a certain one, add before it: name: {_DOMAIN}/video0, match:"
-    " [{path: /dev/video0}].",
+    f"smarter has a resource for each file, {_DOMAIN}/video0 and {_DOMAIN}/video1, and so it is"
+    " here. A name that is a template makes one for each name that results, at most 64.",
+    "A file and a link to it are one device, which has one of their names.",
     "smarter also offers files that are not device files, and directories that are not well known.",
 )
+_DEEPER = (
+    "Files in directories below {directory} are devices of one resource, {name}: smarter has one"
+    " for each of them, too, and writes _ for /. If a pod needs a certain one, add a resource"
+    " before it that has its name and path."
+)
+_AGAIN = "an entry above has this name; the plugin offers both, and the kubelet takes the last"
 _JETSON = (
     "for this word smarter looks for the GPUs of NVIDIA Jetson in sysfs and sets"
     " NVIDIA_VISIBLE_DEVICES; see examples/configs/nvidia-gpu.yaml"
@@ -48,18 +55,27 @@ _TOKEN = re.compile(
 
 
 def is_config(part: Part) -> bool:
-    """Return whether it is a list with a devicematch."""
-    return part.node.entries is not None and any(child.has(MARKER) for child in part.children())
+    """Return whether it is a list with a devicematch, or the domain in values of a chart."""
+    if part.node.entries is not None:
+        return any(child.has(MARKER) for child in part.children())
+    return _is_domain(part) and bool(part.text())
+
+
+def _is_domain(part: Part) -> bool:
+    return isinstance(part.node.scalar, str) and str(*part.path[-1:]).lower() == _OF_CHART
 
 
 def convert(configs: Sequence[Part], draft: ConfigDraft) -> None:
     """Add the resources of all entries."""
+    domain = next((part.text() for part in configs if _is_domain(part)), _DOMAIN)
     for config in configs:
-        for entry in config.entries():
-            _convert_entry(entry, draft)
+        for entry in () if _is_domain(config) else config.entries():
+            _convert_entry(entry, domain, draft)
+    # A device belongs to the first resource that finds it, and must not find its name taken.
+    draft.resources.sort(key=lambda resource: bool(resource.names))
 
 
-def _convert_entry(entry: Part, draft: ConfigDraft) -> None:
+def _convert_entry(entry: Part, domain: str, draft: ConfigDraft) -> None:
     keys = entry.keys()
     found = keys.take(MARKER)
     if found.is_null:
@@ -78,20 +94,25 @@ def _convert_entry(entry: Part, draft: ConfigDraft) -> None:
     count = keys.take("nummaxdevices").number(0)
     left = list(keys.rest(PLUGIN))
     for name in _names(regex) or ("",):
-        wanted = name.replace("/", "_") or _stem(regex)
-        full = draft.unused_name(found.resource_name(f"{_DOMAIN}/{wanted}"))
+        full = found.resource_name(f"{domain}/{name.replace('/', '_') or _stem(regex)}")
         resource = ConvertedResource(name=full, comments=[f"devicematch: {regex}"], left=left)
         resource.share(count, "nummaxdevices")
-        if name:
-            path = f"/dev/{exactly(name)}"
-            resource.match = [CommentedValue({"path": path})]
-            if path in DIRECTORIES:
-                resource.match[0].value["type"] = "directory"
-                resource.add_directory(path)
+        if not name:
+            _match_regex(resource, regex, draft)
+        elif draft.unused_name(full) == full:
+            _match_file(resource, f"/dev/{exactly(name)}")
         else:
-            _match_regex(resource, regex)
+            draft.left += [f"Not converted, {full} of {found.shown}: {_AGAIN}.", *left]
+            continue
         left = []
         draft.resources.append(resource)
+
+
+def _match_file(resource: ConvertedResource, path: str) -> None:
+    resource.match = [CommentedValue({"path": path})]
+    if path in DIRECTORIES:
+        resource.match[0].value["type"] = "directory"
+        resource.add_directory(path)
 
 
 def _names(regex: str) -> tuple[str, ...]:
@@ -128,13 +149,11 @@ def _members(inner: str) -> str:
     )
 
 
-def _match_regex(resource: ConvertedResource, regex: str) -> None:
-    """Match names with a glob for the beginning of the expression, then with the expression
-    itself.
-    """
-    start, rest = "", regex
-    literal = re.match(r"\^([A-Za-z0-9_/-]*)(?![*?{])", regex)
-    # Text before an alternative begins all names only if the alternative is in parentheses.
+def _match_regex(resource: ConvertedResource, regex: str, draft: ConfigDraft) -> None:
+    """Match by glob what begins as the expression does, then by the expression itself."""
+    start, rest = "/dev/", regex
+    literal = re.match(r"\^([A-Za-z0-9_/-]*)(?![*?{+])", regex)
+    # What stands before an alternative begins all names only if that is within parentheses.
     if literal and ("|" not in regex or re.fullmatch(r"[^|(]*\([^()\\]*\)[^|()]*", regex)):
         start, rest = f"/dev/{literal[1]}", regex[literal.end() :]
     if path_problem(f"{start}*") is not None:
@@ -146,16 +165,52 @@ def _match_regex(resource: ConvertedResource, regex: str) -> None:
     selector: dict[str, object] = {
         "path": any_of(f"{start}{'/'.join('*' * count)}" for count in range(1, levels + 1))
     }
-    if rest not in {"", ".*", ".*$"}:
-        selector["values"] = {"matched": "*"}
-        text, wanted = "$(value.below_dev)", f"({regex})"
-        if re.fullmatch(r"\^[^|\\]*\$", regex):
-            text, wanted = "$(device.path)", f"^/dev/({regex[1:-1]})$"
-        else:
-            below = {"text": "$(device.path)", "regex": "^/dev/(.+)$"}
-            resource.values["below_dev"] = CommentedValue(below)
-        resource.values["matched"] = CommentedValue({"text": text, "regex": wanted})
     resource.match = [CommentedValue(selector)]
+    directory = start[: start.rindex("/") + 1]
+    inner = regex[len(directory) - len("/dev/") + 1 : -1]
+    is_simple = levels == 1 and re.fullmatch(r"\^[^|\\]*\$", regex) is not None
+    if rest not in {"", ".*", ".*$"} and not is_simple:
+        selector["values"] = {"matched": "*"}
+        below = {"text": "$(device.path)", "regex": "^/dev/(.+)$"}
+        resource.values["below_dev"] = CommentedValue(below)
+        matched = {"text": "$(value.below_dev)", "regex": f"({regex})"}
+        resource.values["matched"] = CommentedValue(matched)
+    wanted = f"^{directory}({inner if is_simple else '[^/]+'})$"
+    value = _name_by_file(resource, start, wanted, draft, is_flat=levels == 1)
+    if is_simple:
+        selector["values"] = {value: "*"}
+
+
+def _name_by_file(
+    resource: ConvertedResource, start: str, regex: str, draft: ConfigDraft, *, is_flat: bool
+) -> str:
+    """Let each file have a resource; return the value that is in its name.
+
+    ``regex`` finds the name of a file in the directory that ``start`` begins with.
+    """
+    domain, _, stem = resource.name.partition("/")
+    directory = start[: start.rindex("/") + 1]
+    before = directory.removeprefix("/dev/").replace("/", "_")
+    value = re.sub(r"^(?=[0-9])|[^A-Za-z0-9_]", "_", stem)
+    default = "" if is_flat else f":-{stem}"
+    own = before if is_flat else ""
+    # Two resources cannot have the same template.
+    while value in resource.values or (
+        draft.unused_name(name := f"{domain}/{own}$(value.{value}{default})") != name
+    ):
+        value += "_"
+    resource.names = [f"{domain}/{start.removeprefix('/dev/').replace('/', '_')}*"]
+    if not is_flat:
+        resource.comments.append(_DEEPER.format(directory=directory, name=resource.name))
+        if not resource.name.startswith(resource.names[0][:-1]):
+            resource.names.append(resource.name)
+    if own != before:
+        resource.values["file"] = CommentedValue({"text": "$(device.path)", "regex": regex})
+        resource.values[value] = CommentedValue({"text": f"{before}$(value.file)"})
+    else:
+        resource.values[value] = CommentedValue({"text": "$(device.path)", "regex": regex})
+    resource.name = name
+    return value
 
 
 def _stem(regex: str) -> str:

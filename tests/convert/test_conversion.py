@@ -151,7 +151,9 @@ def test_manifests_without_a_config_are_named() -> None:
 def test_nothing_escapes_from_a_comment() -> None:
     """YAML ends a line, and so a comment, at more characters than one."""
     nasty = "x\u2028resources: []\u0085- y\r\nname: z"
-    text = text_of("smarter", json.dumps([{"devicematch": "a", "nummaxdevices": 1, nasty: nasty}]))
+    text = text_of(
+        "smarter", json.dumps([{"devicematch": "^a$", "nummaxdevices": 1, nasty: nasty}])
+    )
     loaded = load([STDIN], pipes={STDIN: text.encode()})
     assert not loaded.problems
     assert [resource.name for resource in loaded.resources] == ["smarter-devices/a"]
