@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 PLUGIN = "akri"
 MARKER = "discoveryDetails"
+MARKERS: tuple[str, ...] = (MARKER, "udevRules")
 _DOMAIN = "akri.sh"
 HEAD: tuple[str, ...] = (
     f"Pods request {_DOMAIN}/NAME, any device of the Configuration. {_DOMAIN}/NAME-HASH, the"
@@ -48,9 +49,6 @@ _TERM = re.compile(
     r"""\s*(?P<field>(?P<keyed>ATTR(IBUTE)?S?|ENV)|DEVPATH|(DRIVER|KERNEL|SUBSYSTEM|TAG)S?)"""
     r"""(?(keyed)\{(?P<key>[^}"]+)\})\s*(?P<operator>[!=]=)\s*"(?P<value>[^"]*)"\s*(,|$)"""
 )
-_HANDLERS = ("udev", "onvif", "opcua", "debugEcho", "custom")
-_OF_CHART = {(handler, "configuration") for handler in _HANDLERS}
-"""Where the values of the chart have a configuration."""
 _KEYS = {"KERNEL": "name", "SUBSYSTEM": "subsystem", "DRIVERS": "driver"}
 """Fields that a udev selector has a key for."""
 _MAPPINGS = {"ATTR": "attributes", "ENV": "properties", "TAG": "properties"}
@@ -87,7 +85,7 @@ def is_config(part: Part) -> bool:
         keys = part.keys()
         is_akri = keys.take("apiVersion").text().startswith("akri")
         return is_akri and keys.take("kind").text() == "Configuration"
-    return part.node.items is not None and part.path[-2:] in _OF_CHART
+    return part.node.items is not None and part.is_placed("akri")
 
 
 def convert(configs: Sequence[Part], draft: ConfigDraft) -> None:

@@ -25,8 +25,8 @@ class PeerPlugin(Protocol):
 
     PLUGIN: str
     """The plugin's name."""
-    MARKER: str
-    """A key that all its configs have."""
+    MARKERS: tuple[str, ...]
+    """Keys of which each of its configs has one; the first is that of its own format."""
     HEAD: tuple[str, ...]
     """Comments for all configs."""
 
@@ -92,19 +92,19 @@ def convert(peer: str, file: str, content: bytes) -> Converted:
 def _configs(document: Part, peer: str, draft: ConfigDraft) -> list[Part]:
     """Return the configs in a document; report parts that are not configs."""
     plugin = PEERS[peer]
-    found = list(find(document, plugin.is_config, plugin.MARKER))
+    found = list(find(document, plugin.is_config, plugin.MARKERS))
     if found:
         paths = (shown_path(part.source.within or part.path) for part in found)
         shown = dict.fromkeys(path.removeprefix(".") for path in paths)
         if document.shown not in shown:
             draft.left.append(f"Of {called(document)}, only {', '.join(shown)} was converted.")
-    elif any(find(document, _is_ours, "kind")):
+    elif any(find(document, _is_ours, ("kind",))):
         document.fail("this is a config of genericdp already", "check it with 'genericdp validate'")
     elif is_object(document):
         why = f"it has no config of {plugin.PLUGIN}"
         draft.left.append(f"Not converted, {called(document)}: {why}.")
     elif not document.source.problems:
-        wrong = f"this is not a config of {plugin.PLUGIN}: {plugin.MARKER} is missing"
+        wrong = f"this is not a config of {plugin.PLUGIN}: {plugin.MARKERS[0]} is missing"
         document.fail(wrong, _hint(document, peer))
     return found
 
@@ -119,7 +119,7 @@ def _hint(document: Part, asked: str) -> str:
     found = [
         f"it looks like a config of {other.PLUGIN}: --from {name}"
         for name, other in PEERS.items()
-        if name != asked and any(find(document, other.is_config, other.MARKER))
+        if name != asked and any(find(document, other.is_config, other.MARKERS))
     ]
     del document.source.problems[before:]
     return found[0] if found else ""

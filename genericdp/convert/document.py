@@ -17,6 +17,16 @@ if TYPE_CHECKING:
     from genericdp.config.document import YamlNode
     from genericdp.errors import KeyPath, Problem
 
+PLACES: dict[tuple[str, ...], str] = {
+    **{(handler, "configuration"): "akri" for handler in ("udev", "onvif", "opcua", "debugEcho")},
+    ("custom", "configuration"): "akri",
+    ("deviceDomain",): "smarter",
+    ("genericDevicePlugin",): "squat",
+    ("rdmaSharedDevicePlugin",): "rdma",
+    ("sriovDevicePlugin",): "sriov",
+}
+"""Where values of charts and objects of operators hold what a plugin's own config does not: the
+last keys of the path, with the plugin."""
 _COUNT = re.compile(r"0|[1-9][0-9]{0,17}")
 _EMPTY = "give it the config of the plugin named after --from"
 _MAX_EMBEDDING = 3
@@ -59,6 +69,19 @@ class Part:
         """Return whether it is a mapping with one of these keys, ignoring case."""
         wanted = {name.lower() for name in names}
         return any(key.lower() in wanted for key in self.node.items or ())
+
+    def is_placed(self, peer: str) -> bool:
+        """Return whether it is where a chart or an operator has the config of a plugin."""
+        return any(
+            owner == peer and self.path[-len(keys) :] == keys for keys, owner in PLACES.items()
+        )
+
+    def without(self, *names: str) -> Part:
+        """Return the mapping without some keys, in whatever case."""
+        unwanted = {name.lower() for name in names}
+        items = (self.node.items or {}).items()
+        others = {key: value for key, value in items if key.lower() not in unwanted}
+        return replace(self, node=replace(self.node, items=others))
 
     def fail(self, message: str, hint: str = "") -> None:
         """Add a problem at this location."""
@@ -209,22 +232,22 @@ def objects(document: Part) -> tuple[Part, ...]:
     return (document,)
 
 
-def find(part: Part, is_config: Callable[[Part], bool], marker: str) -> Iterator[Part]:
+def find(part: Part, is_config: Callable[[Part], bool], markers: tuple[str, ...]) -> Iterator[Part]:
     """Yield the configs in a document, which may itself be one.
 
-    Strings, as those of a ConfigMap, are searched if they contain the key ``marker``.
+    Strings, as those of a ConfigMap, are searched if they contain one of the keys ``markers``.
     """
     if is_config(part):
         yield part
         return
     for child in part.children():
-        yield from find(child, is_config, marker)
+        yield from find(child, is_config, markers)
     if isinstance(part.node.scalar, str) and part.source.embedding < _MAX_EMBEDDING:
         text = part.text()
-        if re.search(rf"\b{marker}[\"']?\s*:", text, re.IGNORECASE):
+        if re.search(rf"\b({'|'.join(markers)})[\"']?\s*:", text, re.IGNORECASE):
             for document in part.embedded(text):
                 if document.children():
-                    yield from find(document, is_config, marker)
+                    yield from find(document, is_config, markers)
 
 
 def _written(node: YamlNode) -> list[str]:

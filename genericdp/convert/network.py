@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from genericdp.config.document import YamlNode
 from genericdp.convert.output import CommentedValue, any_of, exactly
 
 if TYPE_CHECKING:
@@ -15,6 +17,43 @@ if TYPE_CHECKING:
 
 LINK_LAYERS = {"ether": "Ethernet", "infiniband": "InfiniBand"}
 """The link types of the plugins, as sysfs calls them."""
+
+
+def entries_of(config: Part, marker: str) -> tuple[tuple[Part, ...], str]:
+    """Return the entries of a config, which may be their list alone or values of a chart.
+
+    The second value says why the chart does not deploy them, or is empty.
+    """
+    if config.node.entries is not None:
+        return config.entries(), ""
+    if config.has(marker):
+        return config.keys().take(marker).entries(), ""
+    keys = config.keys()
+    deploy = keys.take("deploy")
+    is_off = not deploy.is_null and not deploy.is_true()
+    return keys.take("resources").entries(), "deploy is false" if is_off else ""
+
+
+def of_chart(entry: Part, defaults: dict[str, str]) -> Part:
+    """Return an entry of the network operator's chart in the plugin's form, any other as it is.
+
+    The chart has the selectors next to the name, and ``defaults`` are what it writes of itself.
+    """
+    items = entry.node.items or {}
+    if "name" not in items or "resourceName" in items:
+        return entry
+    mark = items["name"][0]
+    of_entry = {"resourceName": items["name"]}
+    of_entry |= {key: (mark, YamlNode(mark=mark, scalar=text)) for key, text in defaults.items()}
+    of_entry |= {key: items[key] for key in items if key in defaults or key == "selectors"}
+    selectors = entry.without("name", *of_entry).node
+    if "selectors" in items:
+        return replace(
+            entry, node=replace(selectors, items={**(selectors.items or {}), **of_entry})
+        )
+    return replace(
+        entry, node=replace(selectors, items={**of_entry, "selectors": (mark, selectors)})
+    )
 
 
 def pci_ids(vendors: Part, devices: Part) -> Values:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from genericdp.convert.network import LINK_LAYERS, interface_value, link_layers, names, pci_ids
+from genericdp.convert.network import (
+    LINK_LAYERS,
+    entries_of,
+    interface_value,
+    link_layers,
+    names,
+    of_chart,
+    pci_ids,
+)
 from genericdp.convert.output import CommentedValue, ConfigDraft, ConvertedResource
 from genericdp.convert.sharing import share_hardware
 
@@ -16,10 +24,13 @@ if TYPE_CHECKING:
 
 PLUGIN = "k8s-rdma-shared-dev-plugin"
 MARKER = "configList"
+MARKERS: tuple[str, ...] = (MARKER, "rdmaHcaMax", "rdmaSharedDevicePlugin")
 HEAD: tuple[str, ...] = (
     "As in the plugin, all adapters of a resource are one device that rdmaHcaMax containers share."
     " Without groupBy each adapter is a device of its own.",
 )
+_OF_CHART = {"rdmaHcaMax": "63"}
+"""What the chart of the network operator writes if its values do not."""
 _REASONS = {
     "periodicupdateinterval": "genericdp notices changes at once",
     "kubeletrootdir": "see the option --kubelet-dir of genericdp run",
@@ -27,27 +38,33 @@ _REASONS = {
 
 
 def is_config(part: Part) -> bool:
-    """Return whether it is a mapping with a configList."""
-    return part.has(MARKER)
+    """Return whether it is a mapping with a configList, or such a list in a chart or alone."""
+    is_alone = not part.path and part.node.entries is not None
+    return (
+        part.has(MARKER)
+        or (part.is_placed("rdma") and part.has("resources"))
+        or (is_alone and any(entry.has("rdmaHcaMax") for entry in part.children()))
+    )
 
 
 def convert(configs: Sequence[Part], draft: ConfigDraft) -> None:
     """Add the resources of all configs."""
     for config in configs:
-        keys = config.keys()
-        for entry in keys.take(MARKER).entries():
-            _add_resource(entry, draft)
-        draft.left += keys.rest(PLUGIN, _REASONS)
+        entries, withheld = entries_of(config, MARKER)
+        for entry in entries:
+            _add_resource(of_chart(entry, _OF_CHART), withheld, draft)
+        if config.has(MARKER):
+            draft.left += config.without(MARKER).keys().rest(PLUGIN, _REASONS)
     share_hardware(draft.resources)
 
 
-def _add_resource(entry: Part, draft: ConfigDraft) -> None:
+def _add_resource(entry: Part, withheld: str, draft: ConfigDraft) -> None:
     keys = entry.keys()
     prefix = keys.take("resourcePrefix").text() or "rdma"
     name = entry.resource_name(f"{prefix}/{keys.take('resourceName').text()}")
     if draft.unused_name(name) != name:
         entry.fail(f"{name!r} is defined twice, which the plugin refuses")
-    resource = ConvertedResource(name=name, group_by="hca", topology="none")
+    resource = ConvertedResource(name=name, group_by="hca", topology="none", withheld=withheld)
     resource.share(keys.take("rdmaHcaMax").number(0), "rdmaHcaMax")
     devices, selectors = keys.take("devices").texts(), keys.take("selectors").keys()
     if bool(devices) == bool(selectors.left):

@@ -25,11 +25,10 @@ if TYPE_CHECKING:
 
 PLUGIN = "smarter-device-manager"
 MARKER = "devicematch"
+MARKERS: tuple[str, ...] = (MARKER,)
 MAX_NAMES = 10
 """A resource is written for each file if an expression matches at most this many names."""
 _DOMAIN = "smarter-devices"
-_OF_CHART = "devicedomain"
-"""The key next to the config in values of a chart that gives another domain."""
 _DEPTH = 4
 """Directory levels in /dev that are searched: /dev/bus/usb/001/002 has four, nothing has more."""
 HEAD: tuple[str, ...] = (
@@ -62,7 +61,7 @@ def is_config(part: Part) -> bool:
 
 
 def _is_domain(part: Part) -> bool:
-    return isinstance(part.node.scalar, str) and str(*part.path[-1:]).lower() == _OF_CHART
+    return isinstance(part.node.scalar, str) and part.is_placed("smarter")
 
 
 def convert(configs: Sequence[Part], draft: ConfigDraft) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 PLUGIN = "squat/generic-device-plugin"
 MARKER = "groups"
+MARKERS: tuple[str, ...] = (MARKER,)
 MAX_PATHS = 256
 """Groups of a device, and paths or USB devices of a group."""
 _DOMAIN = "devic.es"
@@ -224,7 +225,7 @@ def _add_text(text: str, word: Part, domain: str, draft: ConfigDraft) -> None:
 
 def _add_config(part: Part, domain: str, draft: ConfigDraft) -> None:
     keys = part.keys()
-    is_microshift = part.path[-1:] == ("genericDevicePlugin",)
+    is_microshift = part.is_placed("squat")
     own, default = keys.take("domain").text(), "device.microshift.io" if is_microshift else _DOMAIN
     before = len(draft.resources)
     for key in ("devices", "device"):

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from genericdp.convert.network import interface_value, link_layers, names, pci_ids
+from genericdp.config.document import YamlNode
+from genericdp.convert.network import (
+    entries_of,
+    interface_value,
+    link_layers,
+    names,
+    of_chart,
+    pci_ids,
+)
 from genericdp.convert.output import (
     ANOTHER,
     CommentedValue,
@@ -26,6 +34,7 @@ if TYPE_CHECKING:
 
 PLUGIN = "sriov-network-device-plugin"
 MARKER = "resourceList"
+MARKERS: tuple[str, ...] = (MARKER, "resourceName", "sriovDevicePlugin")
 MAX_PARENTS = 16
 _CLASSES = {"netdevice": "02*", "accelerator": "12*"}
 _SYSPATH = "$(device.syspath)"
@@ -64,6 +73,19 @@ _AUXILIARY = (
     "devices of the auxiliary bus are not PCI functions; match: [{udev: {subsystem: auxiliary}}]"
     " finds them"
 )
+_OF_CHART = {"resourcePrefix": "nvidia.com", "isRdma": "true"}
+"""What the chart of the network operator writes into each entry."""
+_DRIVERS_OF_VERSION_2: dict[str, tuple[str, ...]] = {
+    "netdevice": (),
+    "vfio": ("vfio-pci",),
+    "uio": ("uio", "igb_uio", "uio_pci_generic"),
+}
+"""The drivers that the values of deviceType stood for before v3."""
+_WRITE = (
+    "write selectors: {rootDevices: [...]} for virtual functions, {pciAddresses: [...]} for these"
+    " themselves, with drivers in place of vfio or uio"
+)
+_OLD = "Its config has the format before v3 of the plugin (2018-19): rootDevices with sriovMode."
 _UNREADABLE = ("ddpProfiles", "vdpaType", "pKeys", "nicNames", "auxTypes")
 _REASONS = {
     "additionalinfo": "it becomes part of PCIDEVICE_..._INFO; use inject.env if a pod needs it",
@@ -95,24 +117,37 @@ class SriovSelector:
 
 
 def is_config(part: Part) -> bool:
-    """Return whether it is a mapping with a resourceList."""
-    return part.has(MARKER)
+    """Return whether it is a mapping with a resourceList, or such a list in a chart or alone."""
+    is_alone = not part.path and part.node.entries is not None
+    return (
+        part.has(MARKER)
+        or (part.is_placed("sriov") and part.has("resources"))
+        or (
+            is_alone
+            and any(
+                entry.has("resourceName") and not entry.has("rdmaHcaMax")
+                for entry in part.children()
+            )
+        )
+    )
 
 
 def convert(configs: Sequence[Part], draft: ConfigDraft) -> None:
     """Add the resources of all configs."""
     for config in configs:
-        keys = config.keys()
         # A ConfigMap may have a config for each node, with the node's name as key.
         key = str(config.source.within[-1]) if config.source.within[-2:-1] == ("data",) else ""
         node = "" if key.endswith((".json", ".yaml", ".yml")) else key
-        for entry in keys.take(MARKER).entries():
-            _add_entry(entry, node, draft)
-        draft.left += keys.rest(PLUGIN, _REASONS)
+        entries, withheld = entries_of(config, MARKER)
+        for entry in entries:
+            _add_entry(of_chart(entry, _OF_CHART), node, withheld, draft)
+        if config.has(MARKER):
+            draft.left += config.without(MARKER).keys().rest(PLUGIN, _REASONS)
 
 
-def _add_entry(entry: Part, node: str, draft: ConfigDraft) -> None:
-    keys = entry.keys()
+def _add_entry(entry: Part, node: str, withheld: str, draft: ConfigDraft) -> None:
+    comments = [_OLD] if entry.has("rootDevices") else []
+    keys = _of_version_2(entry).keys() if comments else entry.keys()
     prefix = keys.take("resourcePrefix").text() or "intel.com"
     name = entry.resource_name(f"{prefix}/{keys.take('resourceName').text()}")
     kind = (keys.take("deviceType").text() or "netDevice").lower()
@@ -139,10 +174,32 @@ def _add_entry(entry: Part, node: str, draft: ConfigDraft) -> None:
         resource.name = unused if i or not nodes else name
         if i:
             resource.comments.insert(0, ANOTHER.format(name=name))
+        resource.comments += comments
+        resource.withheld = resource.withheld or withheld
         resource.node_names, resource.topology = nodes, topology
         variable = re.sub(r"[^A-Za-z0-9]", "_", resource.name).upper()
         resource.env = {f"PCIDEVICE_{variable}": "$(pci.address)"}
         draft.resources.append(resource)
+
+
+def _of_version_2(entry: Part) -> Part:
+    """Return an entry of the format before v3 in today's form."""
+    keys = entry.keys()
+    devices, is_virtual = keys.take("rootDevices"), keys.take("sriovMode").is_true()
+    kind = (keys.take("deviceType").text() or "netdevice").lower()
+    if kind not in _DRIVERS_OF_VERSION_2 or entry.has("selectors"):
+        what = f"deviceType {kind[:40]!r}" if kind not in _DRIVERS_OF_VERSION_2 else "selectors"
+        devices.fail(f"this is the format before v3, but it has {what}", _WRITE)
+    mark = devices.node.mark
+    drivers = _DRIVERS_OF_VERSION_2.get(kind, ())
+    listed = tuple(YamlNode(mark=mark, scalar=driver) for driver in drivers)
+    selector = {
+        "rootDevices" if is_virtual else "pciAddresses": (mark, devices.node),
+        "drivers": (mark, YamlNode(mark=mark, entries=listed)),
+    }
+    others = entry.without("rootDevices", "sriovMode", "deviceType")
+    items = {"selectors": (mark, YamlNode(mark=mark, items=selector)), **(others.node.items or {})}
+    return replace(others, node=replace(others.node, items=items))
 
 
 def _check_name(name: str, nodes: list[str], entry: Part, draft: ConfigDraft) -> None:

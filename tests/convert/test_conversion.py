@@ -60,7 +60,7 @@ def test_what_others_publish_becomes_this(config: Path) -> None:
 @pytest.mark.parametrize("peer", PEERS)
 def test_a_text_within_the_text_is_parsed_once(peer: str) -> None:
     """Each plugin that it could be for parsed it again."""
-    markers = " ".join(f"{plugin.MARKER}:" for plugin in PEERS.values())
+    markers = " ".join(f"{marker}:" for plugin in PEERS.values() for marker in plugin.MARKERS)
     inner = json.dumps({"note": f"x # kind: {markers}"})
     with Profile() as profile:
         convert(peer, "f", json.dumps([[inner, inner]]).encode())
