@@ -41,6 +41,11 @@ _NO_GROUPS = (
     "groupRecursive makes one device of a device and all that is below it; say with groupBy what"
     " belongs together, such as groupBy: $(usb.port), and use this resource"
 )
+_NO_EFFECT = "groupRecursive has no effect here: nothing is below such devices."
+_LEAVES = re.compile(r"(video|vbi|media|tty|hidraw|event|js|renderD|controlC|pcmC|spidev|fuse|kvm)")
+"""What the names of devices begin with that have no others below them."""
+_LEAF_SUBSYSTEMS = ("video4linux", "tty", "hidraw", "spidev")
+_OLD = "Its Configuration has the format before akri 0.4: spec.protocol, with the same keys."
 _NO_PROPERTY = (
     "akri's udev handler reads devicePluginResourceName and vfioPassthrough, and these can be"
     " converted only if all rules require SUBSYSTEM usb or pci; see inject.env and inject.devices"
@@ -95,15 +100,13 @@ def convert(configs: Sequence[Part], draft: ConfigDraft) -> None:
 
 
 def _add_configuration(config: Part, draft: ConfigDraft) -> None:
-    keys, is_enabled = config.keys(), True
+    keys, is_enabled, is_old = config.keys(), True, False
     if config.has("spec"):
         name = keys.take("metadata").keys().take("name").text()
         keys = keys.take("spec").keys()
-        part = keys.take("discoveryHandler")
+        part, kind, is_old = _discovery(keys, config)
         handler = part.keys()
-        kind = handler.take("name").text()
-        if part.is_null:
-            config.fail("spec.discoveryHandler is missing")
+        handler.take("name")
     else:
         part, handler, kind = config, keys, str(config.path[-2])
         name = keys.take("name").text() or f"akri-{kind}"
@@ -113,7 +116,11 @@ def _add_configuration(config: Part, draft: ConfigDraft) -> None:
     if draft.unused_name(full) != full:
         config.fail(f"{full!r} is defined twice")
     resource = ConvertedResource(name=full)
-    if kind == "udev":
+    if kind == "udev" and is_old:
+        resource.comments.append(_OLD)
+        handler.left.clear()
+        _add_details(part, handler.take("discoveryProperties"), resource)
+    elif kind == "udev":
         _add_details(handler.take(MARKER), handler.take("discoveryProperties"), resource)
         resource.left += handler.rest(PLUGIN) if handler is not keys else ()
     else:
@@ -123,6 +130,17 @@ def _add_configuration(config: Part, draft: ConfigDraft) -> None:
     if not is_enabled:
         resource.withheld = "enabled is false"
     _finish(keys, resource, draft)
+
+
+def _discovery(keys: Keys, config: Part) -> tuple[Part, str, bool]:
+    """Return where a Configuration has the handler, which one, and whether the format is old."""
+    part, old = keys.take("discoveryHandler"), keys.take("protocol").keys()
+    if part.is_null and old.left:
+        kind, part = next(iter(old.left.items()))
+        return part, kind, True
+    if part.is_null:
+        config.fail("spec.discoveryHandler is missing")
+    return part, part.keys().take("name").text(), False
 
 
 def _add_details(details: Part, properties: Part, resource: ConvertedResource) -> None:
@@ -145,7 +163,10 @@ def _add_found(details: Part, properties: Part, resource: ConvertedResource) -> 
     if not set(letters) <= set("rwm"):
         permissions.fail("expected letters of rwm")
     if keys.take("groupRecursive").is_true():
-        resource.withheld = _NO_GROUPS
+        if resource.match and all(map(_is_leaf, resource.match)):
+            resource.comments.append(_NO_EFFECT)
+        else:
+            resource.withheld = _NO_GROUPS
     resource.left += keys.rest(PLUGIN)
     resource.devices = []
     if _subsystem(resource) != "pci":
@@ -158,10 +179,21 @@ def _add_found(details: Part, properties: Part, resource: ConvertedResource) -> 
         _add_property(entry, resource)
 
 
+def _is_leaf(selector: CommentedValue) -> bool:
+    """Return whether no other device can be below those that a rule finds."""
+    where = selector.value["udev"]
+    names = where.get("name", "")
+    return where.get("subsystem") in _LEAF_SUBSYSTEMS or all(
+        _LEAVES.match(name) for name in ([names] if isinstance(names, str) else names)
+    )
+
+
 def _finish(keys: Keys, resource: ConvertedResource, draft: ConfigDraft) -> None:
     """Add the parts that are the same for all handlers."""
     resource.share(keys.take("capacity").number(1), "capacity")
-    for part in keys.take("brokerProperties").keys().left.values():
+    # properties: before akri 0.4.
+    properties = (keys.take("brokerProperties"), keys.take("properties"))
+    for part in (part for given in properties for part in given.keys().left.values()):
         name = str(part.path[-1])
         if not _is_variable(name):
             part.fail(f"{name[:40]!r} cannot be the name of an environment variable")
