@@ -46,6 +46,8 @@ PEERS: dict[str, PeerPlugin] = {
 }
 """The plugins whose configs can be converted."""
 _SHARED = "A device that several resources find is offered by the first of them only."
+_OF_NODES = {("nodeSelector",), ("nodeAffinity",)}
+_NODES = "give genericdp's DaemonSet the same nodes, or the resources nodeNames"
 _MAX_SHOWN = 5
 """The number of withheld resources shown without another one."""
 
@@ -93,6 +95,9 @@ def _configs(document: Part, peer: str, draft: ConfigDraft) -> list[Part]:
     """Return the configs in a document; report parts that are not configs."""
     plugin = PEERS[peer]
     found = list(find(document, plugin.is_config, plugin.MARKERS))
+    if is_object(document):
+        for part in find(document, _is_of_nodes, ()):
+            draft.left += part.quotation(f"{_NODES}, of {called(document)}")
     if found:
         paths = (shown_path(part.source.within or part.path) for part in found)
         shown = dict.fromkeys(path.removeprefix(".") for path in paths)
@@ -107,6 +112,11 @@ def _configs(document: Part, peer: str, draft: ConfigDraft) -> list[Part]:
         wrong = f"this is not a config of {plugin.PLUGIN}: {plugin.MARKERS[0]} is missing"
         document.fail(wrong, _hint(document, peer))
     return found
+
+
+def _is_of_nodes(part: Part) -> bool:
+    """Return whether it says which nodes a plugin's pods run on."""
+    return part.path[-1:] in _OF_NODES and bool(part.node.items)
 
 
 def _is_ours(part: Part) -> bool:

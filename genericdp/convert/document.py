@@ -242,7 +242,7 @@ def find(part: Part, is_config: Callable[[Part], bool], markers: tuple[str, ...]
         return
     for child in part.children():
         yield from find(child, is_config, markers)
-    if isinstance(part.node.scalar, str) and part.source.embedding < _MAX_EMBEDDING:
+    if markers and isinstance(part.node.scalar, str) and part.source.embedding < _MAX_EMBEDDING:
         text = part.text()
         if re.search(rf"\b({'|'.join(markers)})[\"']?\s*:", text, re.IGNORECASE):
             for document in part.embedded(text):

@@ -67,6 +67,15 @@ _ONE_PLACE = (
     "A container can have only one of them, since all are at one path there: to give it several,"
     " use $(allocation.index) in containerPath."
 )
+_SAME_NAME = (
+    "{name} in the plugin, too, as above. If the two are for different nodes, convert each for"
+    " itself, or give both nodeNames and the same name; else pods must request this name."
+)
+_UNSEEN = (
+    "Mount {path} into the daemon's pod, too: it sees only /dev, /sys, /run/udev and the kubelet's"
+    " directory."
+)
+_SEEN = ("/dev/", "/sys/", "/run/udev/")
 _EACH = (
     "Equal USB devices are a device each. The plugin makes one of them all, whose ID changes"
     " whenever one is plugged in."
@@ -330,7 +339,8 @@ def _add_resources(name: str, part: Part, groups: Sequence[SquatGroup], draft: C
             alike.append(group)
     for i, alike in enumerate(kinds):
         resource = ConvertedResource(name=draft.unused_name(name))
-        resource.comments += [ANOTHER.format(name=name)] if i else []
+        if resource.name != name:
+            resource.comments.append((ANOTHER if i else _SAME_NAME).format(name=name))
         resource.share(alike[0].count, "count")
         if alike[0].usb:
             _add_usb(resource, alike)
@@ -389,6 +399,9 @@ def _remark(resource: ConvertedResource, rows: Sequence[Row], anchor: GroupPath)
     patterns = [path for path in rows[0] if path.is_pattern]
     resource.comments += [_ALL_EXIST] if len(rows[0]) > 1 else []
     resource.comments += [_PAIRED] if len(patterns) > 1 else []
+    for glob in dict.fromkeys(path.glob for row in rows for path in row):
+        if not f"{glob}/".startswith(_SEEN):
+            resource.comments.append(_UNSEEN.format(path=glob))
     for path in dict.fromkeys(path for row in rows for path in row):
         if path.limit > 1 or (patterns and not path.is_pattern):
             resource.comments.append(_LIMIT.format(limit=path.limit, path=path.glob))
