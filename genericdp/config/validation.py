@@ -102,8 +102,15 @@ def _wrong_document(data: Plain, errors: list[ValidationError]) -> Finding | Non
     is_bare = isinstance(data, dict) and "apiVersion" not in data
     key, peer = ("groups", "squat") if is_bare else ("devicematch", "smarter")
     listed = data.get("devices") if is_bare else data
-    if isinstance(listed, list) and any(
-        isinstance(entry, dict) and key in entry for entry in listed
+    words = [data] if isinstance(data, str) else data
+    is_argument = isinstance(words, list) and any(
+        isinstance(word, str) and word.startswith("--device") for word in words
+    )
+    if is_argument:
+        peer = "squat"
+    if is_argument or (
+        isinstance(listed, list)
+        and any(isinstance(entry, dict) and key in entry for entry in listed)
     ):
         hint = f"convert it: genericdp convert --from {peer} FILE"
         return Finding((), "this is a config of another device plugin", hint)

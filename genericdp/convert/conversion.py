@@ -11,6 +11,7 @@ from genericdp.config.load import load
 from genericdp.config.schema import CONFIG
 from genericdp.convert import akri, rdma, smarter, squat, sriov
 from genericdp.convert.document import Source, called, find, is_object, objects, parse
+from genericdp.convert.foreign import named
 from genericdp.convert.output import ConfigDraft, render, resource_lines
 
 if TYPE_CHECKING:
@@ -69,8 +70,12 @@ def convert(peer: str, file: str, content: bytes) -> Converted:
     source, plugin = Source(file=file), PEERS[peer]
     title = f"Converted from {file.rpartition('/')[2]}, a config of {plugin.PLUGIN}."
     draft = ConfigDraft(head=[f"{title} What is not the same has a comment.", *plugin.HEAD])
+    content = squat.listed(content) if peer == "squat" else content
     for document in (found for parsed in parse(source, content) for found in objects(parsed)):
         plugin.convert(_configs(document, peer, draft), draft)
+    foreign = None if draft.resources else named(content.decode("utf-8", "replace"))
+    if foreign is not None:
+        return Converted(problems=(unusable(file, *foreign),))
     if source.problems:
         return Converted(problems=tuple(sorted(set(source.problems))))
     if all(resource.withheld for resource in draft.resources):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -133,6 +134,22 @@ class SquatGroup:
         if self.paths:
             return _series([*(other.paths for other in others), self.paths]) is not None
         return len(self.usb) == 1
+
+
+def listed(content: bytes) -> bytes:
+    """Return arguments as of a command line as a YAML list, and anything else as it is."""
+    text = content.decode("utf-8", "replace").replace("\\\n", " ").strip()
+    if not re.match(r"['\"]?--?(device|domain)[= ]", text):
+        return content
+    words = re.split(r"\s+(?=['\"]?--?[a-z][a-z-]*(?:[= ]|$))", text)
+    return json.dumps([_unquoted(word) for word in words]).encode()
+
+
+def _unquoted(word: str) -> str:
+    """Return an argument as --name=value, without the quotes of a shell around it or its value."""
+    whole = re.fullmatch(r"(['\"])(.*)\1", word, re.DOTALL)
+    found = re.fullmatch(r"([a-z-]+)[=\s]\s*(['\"]?)(.*)\2", whole[2] if whole else word, re.DOTALL)
+    return f"{found[1]}={found[3]}" if found else word
 
 
 def is_config(part: Part) -> bool:

@@ -193,3 +193,23 @@ def test_hostile_text_is_refused_with_its_location(content: str, said: str) -> N
 )
 def test_expressions_that_explode_are_not_written_out(regex: str) -> None:
     _check("smarter", json.dumps([{"devicematch": regex, "nummaxdevices": 1}]).encode())
+
+
+@pytest.mark.parametrize("peer", PEERS)
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('resource "helm_release" "x" {\n  values = [<<EOF\na: b\n  - c: d\nEOF\n]}', "Terraform"),
+        ("{{- if .Values.x }}\na: b\n{{- end }}", "template of Helm"),
+        ('#!/bin/sh\ndocker run --device "a": b: c', "shell script"),
+        ('{\n  // which\n  "resourceList": []\n}', "JSON with comments"),
+        ("version: v1\nsharing:\n  timeSlicing: {resources: []}", "nvidia-gpu.yaml"),
+        ("apiVersion: deviceplugin.intel.com/v1\nkind: GpuDevicePlugin", "intel-gpu.yaml"),
+        ("apiVersion: amd.com/v1alpha1\nkind: DeviceConfig", "amd-gpu.yaml"),
+        ("kind: SriovNetworkNodePolicy\nspec: {resourceName: a}", "SR-IOV operator"),
+    ],
+)
+def test_what_no_plugin_reads_is_named(peer: str, text: str, said: str) -> None:
+    (problem,) = problems_of(peer, text)
+    assert problem.startswith("config:1:1: this is ")
+    assert said in problem

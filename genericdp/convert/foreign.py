@@ -1,0 +1,57 @@
+"""What is no config of a plugin that can be converted: its name, and what to do with it."""
+
+from __future__ import annotations
+
+import re
+
+_KINDS: tuple[tuple[str, str, str], ...] = (
+    (
+        r"^[ \t]*(resource|module|data|variable|locals)\b[^\n:]*\{[ \t]*$",
+        "this is Terraform",
+        "give the YAML within it, as between <<EOF and EOF, a file of its own",
+    ),
+    (
+        r"\{\{-?[ \t]*(/\*|if|range|with|define|include|toYaml|tpl|end|template|\.|\$)",
+        "this is a template of Helm",
+        "give what 'helm template' prints, or the values of the chart",
+    ),
+    (
+        r"^#!.*\bsh\b|^[ \t]*(docker|podman|nerdctl|kubectl|helm|sudo)[ \t]",
+        "this is a shell script",
+        "give what it applies, or a YAML list of arguments: [--device, '{name: ..., groups: ...}']",
+    ),
+    (
+        r"\A\s*(//|/\*)|\A\s*[\[{](?s:.*?)^[ \t]*(//|/\*)",
+        "this is JSON with comments",
+        "remove the comments, or write # in place of //",
+    ),
+    (
+        r"^kind:\s*SriovNetworkNodePolicy\b",
+        "this is for the SR-IOV operator, which makes the plugin's config of it",
+        "give its ConfigMap: kubectl get configmap -n NAMESPACE device-plugin-config -o yaml",
+    ),
+    (
+        r"^kind:\s*ClusterPolicy\b|nvidia/k8s-device-plugin|\btimeSlicing:|\bmigStrategy:",
+        "this is for NVIDIA's plugin, which cannot be converted",
+        "see examples/configs/nvidia-gpu.yaml",
+    ),
+    (
+        r"deviceplugin\.intel\.com/|intel/intel-[a-z]+-plugin",
+        "this is for Intel's plugins, which cannot be converted",
+        "see examples/configs/intel-gpu.yaml and intel-fpga.yaml",
+    ),
+    (
+        r"^apiVersion:\s*amd\.com/|rocm/k8s-device-plugin",
+        "this is for AMD's plugin, which cannot be converted",
+        "see examples/configs/amd-gpu.yaml",
+    ),
+)
+"""An expression for the text, what it is, and what to do."""
+
+
+def named(text: str) -> tuple[str, str] | None:
+    """Return what a text is that could not be converted, and what to do; None if it is unknown."""
+    for expression, what, advice in _KINDS:
+        if re.search(expression, text, re.MULTILINE):
+            return what, advice
+    return None
