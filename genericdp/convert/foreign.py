@@ -1,4 +1,4 @@
-"""What is no config of a plugin that can be converted: its name, and what to do with it."""
+"""Formats that no plugin reads, and how to proceed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,14 @@ _KINDS: tuple[tuple[str, str, str], ...] = (
         "give what 'helm template' prints, or the values of the chart",
     ),
     (
-        r"^#!.*\bsh\b|^[ \t]*(docker|podman|nerdctl|kubectl|helm|sudo)[ \t]",
+        r"^#!.*\bsh\b|^[ \t]*cat[ \t]+<<|^[ \t]*(docker|podman|nerdctl|kubectl|helm|sudo)[ \t]",
         "this is a shell script",
         "give what it applies, or a YAML list of arguments: [--device, '{name: ..., groups: ...}']",
+    ),
+    (
+        r"\A\s*\{[\w, .\n]*\}:[ \t\n]",
+        "this is Nix",
+        "give the YAML or JSON that it makes",
     ),
     (
         r"\A\s*(//|/\*)|\A\s*[\[{](?s:.*?)^[ \t]*(//|/\*)",
@@ -50,7 +55,7 @@ _KINDS: tuple[tuple[str, str, str], ...] = (
 
 
 def named(text: str) -> tuple[str, str] | None:
-    """Return what a text is that could not be converted, and what to do; None if it is unknown."""
+    """Return the format of an unconverted string, and what to do; None if it is unknown."""
     for expression, what, advice in _KINDS:
         if re.search(expression, text, re.MULTILINE):
             return what, advice

@@ -202,6 +202,8 @@ def test_expressions_that_explode_are_not_written_out(regex: str) -> None:
         ('resource "helm_release" "x" {\n  values = [<<EOF\na: b\n  - c: d\nEOF\n]}', "Terraform"),
         ("{{- if .Values.x }}\na: b\n{{- end }}", "template of Helm"),
         ('#!/bin/sh\ndocker run --device "a": b: c', "shell script"),
+        ("cat << EOF\na: b: c\nEOF", "shell script"),
+        ('{lib, ...}: {\n  args = ["--config" "x"];\n}', "this is Nix"),
         ('{\n  // which\n  "resourceList": []\n}', "JSON with comments"),
         ("version: v1\nsharing:\n  timeSlicing: {resources: []}", "nvidia-gpu.yaml"),
         ("apiVersion: deviceplugin.intel.com/v1\nkind: GpuDevicePlugin", "intel-gpu.yaml"),
