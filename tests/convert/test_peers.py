@@ -113,10 +113,15 @@ def test_a_config_becomes_what_its_plugin_documents(peer: str, case: Case, tmp_p
             "webcam",
             {
                 "smarter-devices/snd": [SOUND],
-                "smarter-devices/video": [["/dev/video0"], ["/dev/video1"]],
+                "smarter-devices/video0": [["/dev/video0"]],
+                "smarter-devices/video1": [["/dev/video1"]],
             },
         ),
-        ("smarter/conf", "serial-adapters", {"smarter-devices/ttyUSB": PORTS}),
+        (
+            "smarter/conf",
+            "serial-adapters",
+            {f"smarter-devices/ttyUSB{i}": [PORTS[i]] for i in range(4)},
+        ),
         # A group of all its paths, each glob's match, a directory as a whole.
         (
             "squat/daemonset",
