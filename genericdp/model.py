@@ -46,6 +46,10 @@ def is_cdi_name(text: str) -> bool:
     return _CDI_NAME.fullmatch(text) is not None
 
 
+MAX_CDI_KIND = 240
+"""Characters of a kind: the name of its spec file, ``genericdp_KIND.json``, has at most 255."""
+
+
 def is_cdi_kind(text: str) -> bool:
     """Return whether a string is a CDI kind, ``vendor/class``."""
     return is_cdi_name(f"{text}=0")

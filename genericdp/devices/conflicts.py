@@ -1,4 +1,7 @@
-"""Conflicts: which device gets an ID or a node that several want (D8)."""
+"""Conflicts: which device gets an ID or a node that several want (D8).
+
+Which resource gets a candidate that several match is decided before: ``Owners`` in ``matching``.
+"""
 
 from __future__ import annotations
 

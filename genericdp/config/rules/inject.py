@@ -10,7 +10,7 @@ from genericdp.config.document import shown_path
 from genericdp.config.rules.parts import injects, is_served_by_dra, references_in, replicas
 from genericdp.devices.resourcenames import name_problem
 from genericdp.glob import is_glob
-from genericdp.model import EnvVar, InjectBy, is_cdi_kind
+from genericdp.model import MAX_CDI_KIND, EnvVar, InjectBy, is_cdi_kind
 from genericdp.printing import quoted
 from genericdp.template import Template, is_share
 
@@ -82,10 +82,7 @@ def _check_by_cdi(resource: Field) -> None:
             inject["by"].refuse(message, hint, of_key=True)
     if own["by"].value != InjectBy.CDI or is_served_by_dra(resource):
         return
-    name = resource["name"].text or ""
-    if references_in(name) == () and name_problem(name) is None and not is_cdi_kind(name):
-        message = f"{quoted(name)} is not a CDI kind, so its devices cannot come by CDI"
-        own["by"].refuse(message, "let the domain and the type begin with a letter")
+    _check_cdi_name(resource, own["by"])
     for entry in chain.from_iterable(inject["devices"] for inject in (own, *of_entries)):
         inside = entry["containerPath"]
         for reference in references_in(inside.text or "") or ():
@@ -94,6 +91,19 @@ def _check_by_cdi(resource: Field) -> None:
                     f"'$({reference.scope}.{reference.name})' is not known where nodes come by CDI"
                 )
                 inside.refuse(message, "use $(device.name) or $(device.id), or omit by: cdi")
+
+
+def _check_cdi_name(resource: Field, by: Field) -> None:
+    """Find a name that cannot be a CDI kind, or not the name of a file."""
+    name = resource["name"].text or ""
+    if references_in(name) != ():
+        return
+    if name_problem(name) is None and not is_cdi_kind(name):
+        message = f"{quoted(name)} is not a CDI kind, so its devices cannot come by CDI"
+        by.refuse(message, "let the domain and the type begin with a letter")
+    elif len(name) > MAX_CDI_KIND:
+        message = f"the name has {len(name)} characters: with by: cdi at most {MAX_CDI_KIND} are"
+        resource["name"].refuse(f"{message} possible", "use a shorter domain, or omit by: cdi")
 
 
 def _check_share_mounts(resource: Field) -> None:
