@@ -13,8 +13,10 @@ MAX_QUOTED = 80
 """Maximum length of a quoted string in a message."""
 _MAX_GUESSED = 40
 _MAX_LISTED = 8
-_LOOKALIKE = re.compile("[\u00a0\u2010-\u201f\u202f\u2212\u3000\uff07\uff02]")
-"""Spaces, dashes and quotes that look like those of ASCII."""
+_LOOKALIKE = re.compile(
+    "[\u00a0\u00ad\u200b-\u200d\u2010-\u201f\u202f\u2060\u2212\u3000\ufeff\uff07\uff02\uff1a]"
+)
+"""Spaces, dashes, quotes and colons that look like those of ASCII, and what is not seen."""
 
 
 def printable(text: str) -> str:
@@ -97,5 +99,8 @@ def lookalike_hint(text: str) -> str:
     if (found := _LOOKALIKE.search(text)) is None:
         return ""
     kind = unicodedata.category(found[0])
-    meant = {"Zs": "a plain space", "Pd": "-"}.get(kind, "' or \", the quotes of YAML")
-    return f"it has U+{ord(found[0]):04X} {unicodedata.name(found[0]).lower()}: write {meant}"
+    named = f"it has U+{ord(found[0]):04X} {unicodedata.name(found[0]).lower()}"
+    if kind == "Cf":
+        return f"{named}, which is not seen: remove it"
+    meant = {"Zs": "a plain space", "Pd": "-", "Po": ":"}.get(kind, "' or \", the quotes of YAML")
+    return f"{named}: write {meant}"

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 _OTHER_WORDS = {
     "ATTR": "attributes",
+    "idProduct": "product",
+    "idVendor": "vendor",
+    "pid": "product",
+    "vid": "vendor",
     "DEVNAME": "name",
     "ENV": "properties",
     "KERNEL": "name",
@@ -47,7 +51,22 @@ _OTHER_WORDS = {
     "target": "containerPath",
 }
 """Names that other plugins, Kubernetes and udev's rules use for our keys."""
+_OF_PODS = "it belongs to the pod, which needs no privileges for its devices"
+_NO_LABELS = "devices have no labels: write - udev: {subsystem: tty}, or another selector"
+_NOT_RENDERED = ("<nil>", "<no value>", "map[")
+"""What Helm prints for a value that is missing, or no text."""
+_SET_BY_UDEV = {"GROUP", "MODE", "NAME", "OWNER", "RUN", "SYMLINK", "TAG"}
+"""Keys of udev's rules that select nothing."""
 _ADVICE: dict[tuple[str, str], str] = {
+    ("match", "affinity"): "name nodes by 'nodeNames', or select them in the DaemonSet",
+    ("match", "tolerations"): "tolerations belong to the DaemonSet",
+    ("match", "deploy"): "select the hardware with 'match'; how many is said by the pod",
+    ("match", "groups"): "convert a config of squat: genericdp convert --from squat FILE",
+    ("match", "matchLabels"): _NO_LABELS,
+    ("match", "matchExpressions"): _NO_LABELS,
+    ("mounts", "hostNetwork"): _OF_PODS,
+    ("mounts", "privileged"): _OF_PODS,
+    ("mounts", "securityContext"): _OF_PODS,
     ("match", "devices"): "select devices with 'match'",
     ("match", "limits"): "limits belong to the pod",
     ("match", "requests"): "requests belong to the pod",
@@ -90,6 +109,8 @@ def for_type(field: Field, part: Schema) -> str:
         is_named = "name" in part["items"].get("required", ()) and key not in known
         named = entry.get("name", key) if is_named and isinstance(entry, dict) else None
         return f"begin each entry with '- {'' if named is None else f'name: {named}'}'"
+    if field.path[-1:] == ("env",) and isinstance(value, list):
+        return "write NAME: VALUE, as in {NODE: $(node.name)}"
     if value is None or isinstance(value, list | dict):
         return _sample(part)
     if isinstance(value, str):
@@ -105,11 +126,8 @@ def _for_scalar(field: Field, text: str, part: Schema, *, unquoted: bool) -> str
         return f"write {yaml_flow(meant)}{without}"
     if unquoted and (fixed := _fixed(field, text, part)):
         return f"write {single_quoted(fixed)}"
-    if (found := _DURATION.fullmatch(text)) and field.key.endswith("Seconds"):
-        seconds = int(found[1]) * _SECONDS.get(found[2], 0)
-        return f"write {seconds}, in seconds" if _is_good(field, seconds, part) else ""
-    if text.startswith("/") and _is_good(field, command := {"command": text.split()}, part):
-        return f"write {yaml_flow(command)}"
+    if hint := _meant_value(field, text, part):
+        return hint
     # A string with spaces may be several entries, or a line for a shell.
     if " " not in text and len(text) <= MAX_QUOTED and _is_good(field, [text], part):
         return f"write {yaml_flow([text])}"
@@ -121,6 +139,18 @@ def _for_scalar(field: Field, text: str, part: Schema, *, unquoted: bool) -> str
     return _sample(part) or in_words
 
 
+def _meant_value(field: Field, text: str, part: Schema) -> str:
+    """Return a hint for a duration, a command, and what Helm prints for no value."""
+    if text.startswith(_NOT_RENDERED):
+        return "Helm prints this for a value that is missing, or no text"
+    if (found := _DURATION.fullmatch(text)) and field.path and field.key.endswith("Seconds"):
+        seconds = int(found[1]) * _SECONDS.get(found[2], 0)
+        return f"write {seconds}, in seconds" if _is_good(field, seconds, part) else ""
+    command = {"command": text.split()}
+    is_command = text.startswith("/") and _is_good(field, command, part)
+    return f"write {yaml_flow(command)}" if is_command else ""
+
+
 def for_text(field: Field, part: Schema) -> str:
     """Return what to write in place of a string that does not match the pattern of its schema."""
     text = str(field.value)
@@ -130,7 +160,7 @@ def for_text(field: Field, part: Schema) -> str:
     ids = [_fixed(field, half, part, pads=True) for half in (first, second)]
     if (key := _SECOND_IDS.get(field.path[-2:])) and all(ids):
         return f"write {single_quoted(ids[0])}, and {key}: {single_quoted(ids[1])}"
-    if text and field.key == "permissions" and _MODES.fullmatch(text):
+    if text and field.path[-1:] == ("permissions",) and _MODES.fullmatch(text):
         only_reads = set(text) <= {"r", "o", "-", "0", "4"}
         return f"write {'r' if only_reads else 'rw'}"
     if field.key == "class" and _CLASS.fullmatch(text):
@@ -145,6 +175,10 @@ def for_key(field: Field, key: str, known: Mapping[str, Schema]) -> str:
     """Return what to do about an unknown key of a mapping."""
     if key.partition("{")[0] in _OF_PARENTS and {"udev", "subsystem"} & known.keys():
         return "the parents of a device are selected by 'hardware', next to 'udev'"
+    if key.partition("{")[0].rstrip("+=:") in _SET_BY_UDEV and "properties" in known:
+        return "udev sets it, and it selects nothing"
+    if hint := lookalike_hint(key):
+        return hint
     # 'devices' next to 'match' belong below 'inject'.
     is_misplaced = key == "devices" and "match" in field.written()
     for (sibling, unknown), advice in _ADVICE.items():

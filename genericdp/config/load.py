@@ -22,8 +22,10 @@ from genericdp.config.files import (
     unreadable,
     unusable,
 )
+from genericdp.config.foreign import named
 from genericdp.config.manifests import mounted_configs, read_config
 from genericdp.config.policy import load_policy, policy_of
+from genericdp.config.schema import KINDS
 from genericdp.errors import reason_of
 from genericdp.host.calls import mounts
 from genericdp.host.pathwalk import walk
@@ -115,6 +117,17 @@ def _of_config_map(name: str, problems: Iterable[Problem], content: Content) -> 
     )
 
 
+def _documents_of(name: str, text: bytes) -> tuple[list[Document], list[Problem]]:
+    found, problems = read_config(name, text)
+    foreign = None if any(map(_is_ours, found)) else named(text.decode(errors="replace"))
+    return (found, problems) if foreign is None else ([], [unusable(name, *foreign)])
+
+
+def _is_ours(document: Document) -> bool:
+    data = document.data if isinstance(document.data, dict) else {}
+    return str(data.get("kind")) in KINDS or "resources" in data
+
+
 def _shown(path: Path) -> str:
     return "<stdin>" if path == STDIN else printable(str(path))
 
@@ -152,7 +165,7 @@ def load_plain(
             continue
         if name not in contents or given.untrusted_link:
             contents[name] = given
-        found, wrong = read_config(name, given.text)
+        found, wrong = _documents_of(name, given.text)
         documents += found
         problems += wrong
     wrong, warnings = check_config(documents, rules.policy)

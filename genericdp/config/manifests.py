@@ -240,7 +240,16 @@ def _unwrap(config_map: Document, text: str, key: str = "") -> Mounted:
         if (name == key if key else name.endswith(SUFFIXES) and not name.startswith("."))
         and isinstance(value.scalar, str)
     }
-    if not files:
+    nested = [
+        name
+        for name, (_, value) in ((data and data.items) or {}).items()
+        if name.endswith(SUFFIXES) and not isinstance(value.scalar, str)
+    ]
+    for name in nested:
+        mark = config_map.mark(("data", name), of_key=True)
+        message, hint = f"the data of {name!r} is not a string", f"write {name}: |"
+        problems.append(problem_at(config_map.file, mark, message, hint))
+    if not files and not nested:
         problems.append(problem_at(config_map.file, config_map.mark(("data",)), _NO_CONFIG))
     lines = text.splitlines()
     for value in files.values():

@@ -70,6 +70,9 @@ _OTHER_DEFAULT = re.compile(
 """A default as shells and Helm write it."""
 _BARE = re.compile(rf"(?:{'|'.join(SCOPES)})\.\w+")
 _IN_SYSFS = re.compile(r"/sys/(?:class|bus)/(?P<subsystem>\w+)/(?:devices/)?(?P<name>[^/]+)")
+_NO_NODE_NAME = re.compile(r"^!|^[^$]*[^-a-z0-9.*?!\[\]$]")
+_USB_NUMBERS = {("usb", "bus"), ("usb", "number")}
+_SHELL = {"&&", "||", "|", ";", ">", ">>", "<", "2>&1"}
 _OF_UDEV = re.compile(r"(?P<kind>\$env|%E|\$attr|\$sysfs|%s)\{(?P<name>[^{}]*)\}")
 """A substitution in the rules of udev."""
 _KERNEL_NAME = re.compile(r"%k|\$kernel\b")
@@ -133,27 +136,54 @@ def _warn_of_literal(field: Field, text: str, form: str) -> None:
     *above, at = field.path
     before = field.document.node((*above, at - 1)) if isinstance(at, int) and at > 0 else None
     is_script = before is not None and re.fullmatch("-[a-z]*c", str(before.scalar))
-    if "glob" in form and (found := _BRACES.search(text)):
-        field.warn(f"{quoted(found[0])} is literal in a glob", "write a list of globs")
-    elif "glob" in form and (found := _OF_REGEX.search(text)):
+    warning = (_literal_in_glob(text) if "glob" in form else None) or _meant_otherwise(
+        field, text, form
+    )
+    if warning is None and (found := (_OF_A_SCOPE if is_script else _FOREIGN).search(text)):
+        hint = _SYNTAX if "template" in form else "templates are not allowed here"
+        warning = f"{quoted(found[0])} is not a template and is used literally", hint
+    if warning is not None:
+        field.warn(*warning)
+
+
+def _literal_in_glob(text: str) -> tuple[str, str] | None:
+    """Return what is literal in a glob, and what to write."""
+    if found := _BRACES.search(text):
+        return f"{quoted(found[0])} is literal in a glob", "write a list of globs"
+    if found := _OF_REGEX.search(text):
         message = f"{quoted(found[0])} is literal in a glob, which is not a regular expression"
-        field.warn(message, _meant_glob(text))
-    elif "glob" in form and (found := _NOT_IN_GLOB.search(text)):
+        return message, _meant_glob(text)
+    if found := _NOT_IN_GLOB.search(text):
         is_negated = found[0].startswith("[^")
         what = "is one of these characters" if is_negated else "is one character"
         hint = quoted(text.replace("[^", "[!")) if is_negated else _meant_numbers(text)
-        field.warn(f"{quoted(found[0])} {what} in a glob", f"write {hint}")
-    elif "glob" in form and (found := _LISTED.search(text)):
+        return f"{quoted(found[0])} {what} in a glob", f"write {hint}"
+    if found := _LISTED.search(text):
         listed = yaml_flow([part.strip() for part in text.split(",")])
-        field.warn(f"{quoted(found[0])} is literal in a glob", f"write a list: {listed}")
-    elif {"glob", "path"} & {*form.split("-")} and (hint := lookalike_hint(text)):
-        field.warn(f"{quoted(text)} is used literally", hint)
-    elif "template" in form and (meant := _meant_as_template(field, text)):
+        return f"{quoted(found[0])} is literal in a glob", f"write a list: {listed}"
+    return None
+
+
+def _meant_otherwise(field: Field, text: str, form: str) -> tuple[str, str] | None:
+    """Return what a string was hardly meant to be, and what to write."""
+    forms = {*form.split("-")}
+    if {"glob", "path"} & forms and (hint := lookalike_hint(text)):
+        return f"{quoted(text)} is used literally", hint
+    if "path" in forms and text != text.strip():
+        return f"{quoted(text)} ends with a space", "remove it"
+    if field.path[-2:-1] == ("nodeNames",) and _NO_NODE_NAME.search(text):
+        listed = yaml_flow([part.strip() for part in text.split(",")])
+        is_list = "," in text and len(text) < MAX_QUOTED
+        hint = listed if is_list else "names or globs in lower case, as in 'edge-*'"
+        return f"{quoted(text)} matches no name that a node can have", f"write {hint}"
+    if field.path[-2:] in _USB_NUMBERS and re.fullmatch("0+[0-9]+", text):
+        return f"{quoted(text)} has zeros that the kernel does not write", f"write '{int(text)}'"
+    if field.path[-2:-1] == ("command",) and text in _SHELL:
+        return f"{text!r} is an argument: no shell runs", "write [/bin/sh, -c, '...']"
+    if "template" in forms and (meant := _meant_as_template(field, text)):
         what, hint = meant
-        field.warn(f"{quoted(what)} is not a template and is used literally", f"write '{hint}'")
-    elif found := (_OF_A_SCOPE if is_script else _FOREIGN).search(text):
-        hint = _SYNTAX if "template" in form else "templates are not allowed here"
-        field.warn(f"{quoted(found[0])} is not a template and is used literally", hint)
+        return f"{quoted(what)} is not a template and is used literally", f"write '{hint}'"
+    return None
 
 
 def _meant_numbers(text: str) -> str:
@@ -176,6 +206,8 @@ def _meant_as_template(field: Field, text: str) -> tuple[str, str] | None:
     if found := _OF_UDEV.search(text):
         scope = "property" if found["kind"] in {"$env", "%E"} else "attribute"
         return found[0], f"$({scope}.{found['name']})"
+    if field.key == "containerPath" and "%n" in text:
+        return "%n", "$(allocation.index)"
     in_names = field.key in {"id", "groupBy", "containerPath", "path"}
     if in_names and (found := _KERNEL_NAME.search(text)):
         return found[0], "$(device.name)"
@@ -200,6 +232,8 @@ def _syntax_hint(inner: str) -> str:
         default = found["default"].strip("\"' ")
         return f"write '$({found['name']}:-{default})'"
     name = inner.partition(":")[0]
+    if name == "NODE_NAME":
+        return "write '$(node.name)'"
     if re.fullmatch("[A-Z][A-Z0-9_]+", name):
         return f"write '$(property.{inner})' for a property of udev"
     if name in SCOPES:
@@ -317,8 +351,6 @@ def _check_glob(field: Field, text: str, *, path: bool = False) -> None:
         message = f"templates are not allowed here: {quoted(text)}"
         hint = "only in name, values, groupBy, id, attributes, inject, health and hooks"
         field.refuse(message, hint)
-    elif field.path[-2:-1] == ("nodeNames",) and "/" in text:
-        field.refuse(f"{quoted(text)} is not a node's name", "write names or globs, as in 'edge-*'")
     elif problem := problem_of(text, shortened(text, MAX_QUOTED)):
         is_regex = text.lstrip("^").startswith("/") and _OF_REGEX.search(text)
         regex_hint = _meant_glob(text) if is_regex else ""

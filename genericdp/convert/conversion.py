@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from genericdp.config.document import shown_path
 from genericdp.config.files import STDIN, unusable
+from genericdp.config.foreign import named
 from genericdp.config.load import load
 from genericdp.config.schema import CONFIG
 from genericdp.convert import akri, rdma, smarter, squat, sriov
 from genericdp.convert.document import Source, called, find, is_object, objects, parse
-from genericdp.convert.foreign import named
 from genericdp.convert.output import ConfigDraft, render, resource_lines
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from genericdp.model import Resource
 
 _PCI_ADDRESS = re.compile(r"([0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
-_IDS = re.compile(r"[0-9A-Fa-f]{4}:[0-9A-Fa-f]{4}")
+_IDS = re.compile(r"(?:0[xX])?[0-9A-Fa-f]{4}:(?:0[xX])?[0-9A-Fa-f]{4}")
 _ID_FILES = {"usb": ("idVendor", "idProduct"), "pci": ("vendor", "device")}
 _DEVICES = "/sys/devices/"
 _MAX_NEAR = 5
@@ -164,7 +164,7 @@ def _by_name(text: str, inventory: Inventory) -> Iterator[tuple[str, Candidate |
 
 def _by_ids(text: str, inventory: Inventory) -> Candidate | None:
     """Return the first USB device or PCI function with a VENDOR:PRODUCT as lsusb and lspci show."""
-    wanted = text.lower().split(":")
+    wanted = [number.removeprefix("0x") for number in text.lower().split(":")]
     for subsystem, names in _ID_FILES.items():
         for device in inventory.host.members(subsystem):
             found = [inventory.host.attribute(device.syspath, name) or "" for name in names]

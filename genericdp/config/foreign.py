@@ -1,4 +1,4 @@
-"""Formats that no plugin reads, and how to proceed."""
+"""Files of other tools that are taken for a config, and how to proceed."""
 
 from __future__ import annotations
 
@@ -14,6 +14,41 @@ _KINDS: tuple[tuple[str, str, str], ...] = (
         r"\{\{-?[ \t]*(/\*|if|range|with|define|include|toYaml|tpl|end|template|\.|\$)",
         "this is a template of Helm",
         "give what 'helm template' prints, or the values of the chart",
+    ),
+    (
+        r"\{%|^\s*with_items:",
+        "this is a template of Jinja",
+        "give what it makes; a config has no loops: path takes a list",
+    ),
+    (
+        r"^\s*(ACTION|SUBSYSTEMS?|KERNELS?|DRIVERS?|ATTRS?\{|ENV\{)[^\n]*==",
+        "these are rules of udev",
+        "select by udev: {subsystem: tty}, with hardware: {usb: {vendor: '0403'}} for ATTRS",
+    ),
+    (
+        r"^services:|^\s*devices:\s*\n\s*- *[\"']?/dev/[^:\s]+:/",
+        "this is for Docker Compose",
+        "select devices, as in match: [{path: /dev/ttyUSB0}]; what it adds goes into inject",
+    ),
+    (
+        r"^lxc\.|^hostpci[0-9]+:|^usb[0-9]+: *host=",
+        "this is a config of Proxmox or LXC",
+        "select devices, as in match: [{path: /dev/ttyUSB0}]",
+    ),
+    (
+        r"permittedHostDevices:",
+        "this is an object of KubeVirt",
+        "10DE:1EB8 there is pci: {vendor: '10de', device: '1eb8'} here",
+    ),
+    (
+        r"^kind:\s*Kustomization\b",
+        "this builds manifests",
+        "check these: kubectl kustomize DIR | genericdp validate -",
+    ),
+    (
+        r"^kind:\s*(HelmRelease|Application)\b",
+        "this deploys a chart",
+        "check what it makes: helm template ... | genericdp validate -",
     ),
     (
         r"^#!.*\bsh\b|^[ \t]*cat[ \t]+<<|^[ \t]*(docker|podman|nerdctl|kubectl|helm|sudo)[ \t]",
