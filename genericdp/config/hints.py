@@ -53,6 +53,7 @@ _OTHER_WORDS = {
 """Names that other plugins, Kubernetes and udev's rules use for our keys."""
 _OF_PODS = "it belongs to the pod, which needs no privileges for its devices"
 _NO_LABELS = "devices have no labels: write - udev: {subsystem: tty}, or another selector"
+_NO_LOOPS = "there are no loops: 'match' takes several selectors, and 'path' a list"
 _NOT_RENDERED = ("<nil>", "<no value>", "map[")
 """What Helm prints for a value that is missing, or no text."""
 _SET_BY_UDEV = {"GROUP", "MODE", "NAME", "OWNER", "RUN", "SYMLINK", "TAG"}
@@ -62,6 +63,10 @@ _ADVICE: dict[tuple[str, str], str] = {
     ("match", "tolerations"): "tolerations belong to the DaemonSet",
     ("match", "deploy"): "select the hardware with 'match'; how many is said by the pod",
     ("match", "groups"): "convert a config of squat: genericdp convert --from squat FILE",
+    ("hardware", "hostpci0"): "select by pci: {address: '0000:01:00.0'}",
+    ("hardware", "usb0"): "select by usb: {vendor: '0403', product: '6001'}",
+    ("match", "loop"): _NO_LOOPS,
+    ("match", "with_items"): _NO_LOOPS,
     ("match", "matchLabels"): _NO_LABELS,
     ("match", "matchExpressions"): _NO_LABELS,
     ("mounts", "hostNetwork"): _OF_PODS,

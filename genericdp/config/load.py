@@ -125,7 +125,7 @@ def _documents_of(name: str, text: bytes) -> tuple[list[Document], list[Problem]
 
 def _is_ours(document: Document) -> bool:
     data = document.data if isinstance(document.data, dict) else {}
-    return str(data.get("kind")) in KINDS or "resources" in data
+    return str(data.get("kind")) in KINDS or ("resources" in data and "kind" not in data)
 
 
 def _shown(path: Path) -> str:

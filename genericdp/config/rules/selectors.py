@@ -11,6 +11,7 @@ from genericdp.config.rules.parts import injects, replicas
 from genericdp.config.texts import check_declared, declared_values
 from genericdp.devices.hardware import KINDS
 from genericdp.glob import has_wildcard, matches, unescape
+from genericdp.scalars import single_quoted
 
 if TYPE_CHECKING:
     from genericdp.config.document import Field
@@ -19,6 +20,7 @@ _A_FILE = "a file or directory"
 _INJECTED = ("devices", "mounts", "env", "annotations", "cdi")
 _MEMORY = ("/dev/mem", "/dev/kmem", "/dev/port")
 _SYSTEM_DISKS = ("/dev/sda", "/dev/nvme0n1", "/dev/vda", "/dev/mmcblk0")
+_OF_USB = {"idVendor": "vendor", "idProduct": "product"}
 _DISKS = re.compile(r"/dev/(disk/|(xv|[sv])d([a-z]?[*?[]|[a-z]\d*$)|nvme[^/]*n|mmcblk)")
 """Paths and globs that surely name disks."""
 
@@ -30,6 +32,7 @@ def check_selectors(resource: Field) -> None:
     for selector in (*resource["match"], *resource["exclude"]):
         for value in selector["values"]:
             check_declared(value, value.key, values, of_key=True)
+        _warn_of_parents(selector["udev"])
         # If one has a mistake, the rest of it is meaningless.
         if _is_whole(selector.value):
             conditions = {
@@ -169,6 +172,17 @@ def _without_node(selector: Field) -> str:
         return f"a {KINDS[names[0]].noun}"
     types = _texts(selector["type"])
     return _A_FILE if types and {*types} <= {"file", "directory"} else ""
+
+
+def _warn_of_parents(udev: Field) -> None:
+    """Warn of attributes that only the USB device has to which a device is attached."""
+    if udev["subsystem"].text in {None, "usb"}:
+        return
+    for attribute in udev["attributes"]:
+        if key := _OF_USB.get(attribute.key):
+            text = f"{{usb: {{{key}: {single_quoted(str(attribute.value))}}}}}"
+            message = f"{attribute.key} belongs to the USB device that it is attached to"
+            attribute.warn(message, f"write hardware: {text}, next to 'udev'", of_key=True)
 
 
 def may_find_several(match: Field) -> bool:
