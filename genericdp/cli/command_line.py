@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+_MEANT = {
+    **dict.fromkeys(("check", "lint", "verify"), "validate"),
+    **dict.fromkeys(("list", "ls", "show", "scan"), "discover"),
+}
+"""Names of commands elsewhere, and what they are here."""
+
+
 def run_process(argv: Sequence[str]) -> int:
     """Run ``run_command`` in a separate process, whose streams may be anything."""
     for descriptor in range(3):
@@ -128,7 +135,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         elif name not in COMMANDS:
             _parse_without_command(words, group=name)
     if name not in COMMANDS:
-        hint = did_you_mean(name, COMMANDS)
+        meant = _MEANT.get(name)
+        hint = f" (did you mean {meant}?)" if meant else did_you_mean(name, COMMANDS)
         group = "".join(f"{word} " for word in name.split()[:-1])
         raise UsageError(f"there is no command {quoted(name)}{hint} (see genericdp {group}--help)")
     parser = parser_of(name)

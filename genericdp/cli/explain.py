@@ -20,7 +20,7 @@ from genericdp.errors import UsageError
 from genericdp.explain.describe import claim_lines, entry_of
 from genericdp.explain.explanation import VerdictKind, explain
 from genericdp.explain.find import Asked, Unknown, awaited_by, find, refuse_plain
-from genericdp.printing import plural, printable
+from genericdp.printing import plural, printable, quoted
 
 if TYPE_CHECKING:
     import argparse
@@ -66,6 +66,8 @@ def execute(arguments: argparse.Namespace) -> int:
     node_name, asked = node_name_of(arguments), arguments.device
     if not asked:
         raise UsageError("DEVICE is an empty string: name a device, as /dev/ttyUSB0 or 1-1.4")
+    if asked.endswith((".yaml", ".yml")):
+        raise UsageError(f"{quoted(asked)} is a config: it comes before DEVICE")
     resources, _ = load_resources(arguments, must_apply=False)
     root = root_of(arguments)
     said = run_skipping_hangs(root, lambda host: answer(asked, resources, host, node_name))

@@ -86,10 +86,7 @@ class Parser(argparse.ArgumentParser):
         if takes_file and not any(word.startswith("-") and word != "-" for word in extra):
             extra = self._take_config_file(namespace, extra)
         if extra:
-            hint = ""
-            if takes_file and extra[0].endswith((".yaml", ".yml")):
-                configs = (f"--config {config}" for config in (*namespace.config, extra[0]))
-                hint = f" (did you mean {' '.join(configs)}?)"
+            hint = _meant_by(extra[0], namespace) if takes_file or "paths" in namespace else ""
             self.error(f"unrecognized arguments: {' '.join(extra)}{hint}")
         if takes_file and not namespace.config and not getattr(namespace, "all", False):
             self.error(f"a config is required: {self._config_usage()}")
@@ -150,6 +147,16 @@ class Append(argparse.Action):
             name = "stdin (-)" if values == Path("-") else values
             raise argparse.ArgumentError(self, f"{name} is given twice")
         setattr(namespace, self.dest, [*listed, values])
+
+
+def _meant_by(extra: str, namespace: argparse.Namespace) -> str:
+    """Return how a config is given, as a hint for what was not understood."""
+    if extra in {"-f", "-c"}:
+        return " (a config is given without it, as FILE)"
+    if not extra.endswith((".yaml", ".yml")):
+        return ""
+    configs = (f"--config {config}" for config in (*namespace.config, extra))
+    return f" (did you mean {' '.join(configs)}?)"
 
 
 def is_given(listed: object) -> bool:

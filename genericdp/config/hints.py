@@ -65,6 +65,10 @@ _ADVICE: dict[tuple[str, str], str] = {
     ("match", "groups"): "convert a config of squat: genericdp convert --from squat FILE",
     ("hardware", "hostpci0"): "select by pci: {address: '0000:01:00.0'}",
     ("hardware", "usb0"): "select by usb: {vendor: '0403', product: '6001'}",
+    **dict.fromkeys(
+        (("devtype", "vendor"), ("devtype", "product"), ("devtype", "serial")),
+        "it belongs to the parent: hardware: {usb: {vendor: '0403'}}, next to 'udev'",
+    ),
     ("match", "loop"): _NO_LOOPS,
     ("match", "with_items"): _NO_LOOPS,
     ("match", "matchLabels"): _NO_LABELS,
@@ -151,6 +155,10 @@ def _meant_value(field: Field, text: str, part: Schema) -> str:
     if (found := _DURATION.fullmatch(text)) and field.path and field.key.endswith("Seconds"):
         seconds = int(found[1]) * _SECONDS.get(found[2], 0)
         return f"write {seconds}, in seconds" if _is_good(field, seconds, part) else ""
+    if field.path[-1:] == ("udev",) and "==" in text:
+        return "write {subsystem: tty}, and hardware: {usb: {vendor: '0403'}} for what ATTRS says"
+    if field.path[-1:] == ("command",) and text.startswith("/"):
+        return f"write {yaml_flow(text.split())}"
     command = {"command": text.split()}
     is_command = text.startswith("/") and _is_good(field, command, part)
     return f"write {yaml_flow(command)}" if is_command else ""

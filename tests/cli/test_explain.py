@@ -189,3 +189,8 @@ def test_a_device_file_that_does_not_answer_is_the_reason(hanging: HangingRoot) 
     )
     assert isinstance(said, Unknown)
     assert said.tried == ("reading /dev/ttyUSB0 timed out",)
+
+
+def test_a_config_in_the_place_of_the_device_is_named(ask: Ask) -> None:
+    said = ask("explain /dev/null c.yaml", code=2)
+    assert "'c.yaml' is a config: it comes before DEVICE" in said.err

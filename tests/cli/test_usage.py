@@ -80,6 +80,8 @@ def test_what_reads_no_config_imports_nothing_for_it() -> None:
 BAD_USAGE = {
     "": "the following arguments are required: COMMAND",
     "frob": "there is no command 'frob'",
+    "lint x.yaml": "there is no command 'lint' (did you mean validate?)",
+    "validate -f x.yaml": "unrecognized arguments: -f (a config is given without it, as FILE)",
     "vaildate x.yaml": "there is no command 'vaildate' (did you mean validate?)",
     "--verison": "unrecognized arguments: --verison (did you mean --version?)",
     "-- run": "the command has to come first: genericdp run",

@@ -47,6 +47,7 @@ def check_selectors(resource: Field) -> None:
     for entry in (*resource["match"], *nodes):
         for path in (string for string in entry["path"].strings() if "$(" not in str(string.value)):
             _warn_of_nodes(path, entry, has_exclude=bool(resource["exclude"].value))
+    _warn_of_alternatives(resource["match"])
     _check_injected(resource)
     _warn_of_shares(resource)
     _warn_of_control_nodes(resource)
@@ -172,6 +173,18 @@ def _without_node(selector: Field) -> str:
         return f"a {KINDS[names[0]].noun}"
     types = _texts(selector["type"])
     return _A_FILE if types and {*types} <= {"file", "directory"} else ""
+
+
+def _warn_of_alternatives(match: Field) -> None:
+    """Warn of all devices of a subsystem next to a selector that was meant to choose of them."""
+    entries = [entry for entry in match if isinstance(entry.value, dict)]
+    hardware = [key for entry in entries for key in ("usb", "pci") if entry.written() == {key}]
+    for entry in entries if hardware else ():
+        if entry.written() == {"udev"} and entry["udev"].written() == {"subsystem"}:
+            entry.warn(
+                "this matches every device of the subsystem, also those that no other entry does",
+                f"to require both, write hardware: {{{hardware[0]}: ...}} next to 'udev'",
+            )
 
 
 def _warn_of_parents(udev: Field) -> None:
