@@ -16,17 +16,17 @@ _KINDS: tuple[tuple[str, str, str], ...] = (
         "give what 'helm template' prints, or the values of the chart",
     ),
     (
-        r"\{%|^\s*with_items:",
+        r"\{%|^[ \t]*with_items:",
         "this is a template of Jinja",
         "give what it makes; a config has no loops: path takes a list",
     ),
     (
-        r"^\s*(ACTION|SUBSYSTEMS?|KERNELS?|DRIVERS?|ATTRS?\{|ENV\{)[^\n]*==",
+        r"^[ \t]*(ACTION|SUBSYSTEMS?|KERNELS?|DRIVERS?|ATTRS?\{|ENV\{)[^\n]*==",
         "these are rules of udev",
         "select by udev: {subsystem: tty}, with hardware: {usb: {vendor: '0403'}} for ATTRS",
     ),
     (
-        r"^services:|^\s*devices:\s*\n\s*- *[\"']?/dev/[^:\s]+:/",
+        r"^services:|^[ \t]*devices:[ \t]*\n[ \t]*- *[\"']?/dev/[^:\s]+:/",
         "this is for Docker Compose",
         "select devices, as in match: [{path: /dev/ttyUSB0}]; what it adds goes into inject",
     ),
@@ -86,7 +86,10 @@ _KINDS: tuple[tuple[str, str, str], ...] = (
         "see examples/configs/amd-gpu.yaml",
     ),
 )
-"""An expression for the text, what it is, and what to do."""
+"""An expression for the text, what it is, and what to do.
+
+Each is linear in the text: behind a ``^``, which holds at every line, nothing may match newlines.
+"""
 
 
 def named(text: str) -> tuple[str, str] | None:

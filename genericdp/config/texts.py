@@ -62,7 +62,8 @@ an anchor.
 _COUNTED_CLASS = re.compile(r"(?:\\[dws]|\[[^]]*\])\+|(?<=[A-Za-z])\.[*+]")
 _LISTED = re.compile(r",\s*/")
 _WILDCARD = re.compile(r"\[[^]]*\]|[*?]")
-_NOT_IN_GLOB = re.compile(r"\[\^[^]]*\]|\[[^]]*[0-9]-[0-9]{2,}[^]]*\]")
+_GLOB_CLASS = re.compile(r"\[[^][]+\]")
+_NOT_IN_CLASS = re.compile(r"^\[\^|[0-9]-[0-9]{2}")
 """A negation of regular expressions, and a range of numbers rather than of digits."""
 _OTHER_DEFAULT = re.compile(
     r"(?P<name>[a-z]+\.[\w.@+-]+)\s*(?::?[=?+]|\|\s*default\b)\s*(?P<default>.*)"
@@ -153,7 +154,8 @@ def _literal_in_glob(text: str) -> tuple[str, str] | None:
     if found := _OF_REGEX.search(text):
         message = f"{quoted(found[0])} is literal in a glob, which is not a regular expression"
         return message, _meant_glob(text)
-    if found := _NOT_IN_GLOB.search(text):
+    classes = (found for found in _GLOB_CLASS.finditer(text) if _NOT_IN_CLASS.search(found[0]))
+    if found := next(classes, None):
         is_negated = found[0].startswith("[^")
         what = "is one of these characters" if is_negated else "is one character"
         hint = quoted(text.replace("[^", "[!")) if is_negated else _meant_numbers(text)
@@ -198,11 +200,8 @@ def _meant_numbers(text: str) -> str:
 
 def _meant_as_template(field: Field, text: str) -> tuple[str, str] | None:
     """Return a literal, and the template that it was probably meant as."""
-    if _BARE.fullmatch(text) and _is_known(text):
-        return text, f"$({text})"
-    of_scopes = [scope for scope, names in SCOPES.items() if text in (names or ())]
-    if of_scopes and field.key in {"id", "groupBy"}:
-        return text, f"$({of_scopes[0]}.{text})"
+    if name := _bare_name(field, text):
+        return text, f"$({name})"
     if found := _OF_UDEV.search(text):
         scope = "property" if found["kind"] in {"$env", "%E"} else "attribute"
         return found[0], f"$({scope}.{found['name']})"
@@ -218,6 +217,14 @@ def _meant_as_template(field: Field, text: str) -> tuple[str, str] | None:
             meant = Reference(scope=scope, name=name)
             return default, str(replace(reference, default=None, fallback=meant))
     return None
+
+
+def _bare_name(field: Field, text: str) -> str:
+    """Return the name in a template that was written without ``$(``, or an empty string."""
+    if _BARE.fullmatch(text) and _is_known(text):
+        return text
+    scopes = SCOPES.items() if field.key in {"id", "groupBy"} else ()
+    return next((f"{scope}.{text}" for scope, names in scopes if text in (names or ())), "")
 
 
 def _is_known(name: str) -> bool:

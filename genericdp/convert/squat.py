@@ -141,7 +141,7 @@ def listed(content: bytes) -> bytes:
     text = content.decode("utf-8", "replace").replace("\\\n", " ").strip()
     if not re.match(r"['\"]?--?(device|domain)[= ]", text):
         return content
-    words = re.split(r"\s+(?=['\"]?--?[a-z][a-z-]*(?:[= ]|$))", text)
+    words = re.split(r"(?<!\s)\s+(?=['\"]?--?[a-z][a-z-]*(?:[= ]|$))", text)
     return json.dumps([_unquoted(word) for word in words]).encode()
 
 

@@ -110,6 +110,9 @@ def test_pyyaml_in_python_reads_the_same_as_its_c_library() -> None:
         "&a " * 20_000,
         "resources:\n" + "- {}\n" * 5_000,
         "k: v\n" * 20_000,
+        f"{HEAD}{FUSE}    nodeNames: ['{'[' * 100_000}', '[{'1-11' * 25_000}']\n",
+        "\n" * 200_000,
+        "devices:" + "\n" * 200_000,
         "\n".join(f"key{i}: v" for i in range(20_000)),
         f"{HEAD}  - name: a/b\n    match:\n      - path: x\n        type: [1, "
         + ", ".join(f"t{i}" for i in range(20_000)),
