@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from genericdp.config.manifests import Mounted
     from genericdp.errors import Problem
 
+_CONFIG_MAP = b"ConfigMap"
 _OF_A_VOLUME = re.compile(r"/\.\.\d{4}_\d\d_\d\d_")
 """How the kubelet names the directories that ``..data`` leads to, one for each version."""
 
@@ -60,14 +61,16 @@ def load_each(
 ) -> list[Loaded]:
     """Return the config that the paths make up; of a file of manifests, each that is in them."""
     try:
-        given = [content for _, content in read_files(paths, pipes)] if len(paths) == 1 else []
-    except OSError:  # as what it is reported below
-        given = []
-    if len(given) == 1 and isinstance(given[0], Content):
-        path, content = paths[0], given[0]
-        if mounted := mounted_configs(_shown(path), content.text):
-            return [_load_mounted(config, path, content, policy) for config in mounted]
-    return [load(paths, pipes=pipes, policy=policy)]
+        files = list(read_files(paths, pipes))
+    except OSError as error:
+        return [Loaded(problems=(_no_load(paths[0], error),))]
+    if len(files) == 1 and isinstance(content := files[0][1], Content):
+        # Most files hold a config and nothing else: they are parsed once.
+        has_some = _CONFIG_MAP in content.text
+        if has_some and (mounted := mounted_configs(_shown(paths[0]), content.text)):
+            return [_load_mounted(config, paths[0], content, policy) for config in mounted]
+    loaded, checked = _checked(paths, files, pipes, policy)
+    return [replace(loaded, resources=build(checked, loaded.policy))]
 
 
 def _load_mounted(config: Mounted, path: Path, content: Content, policy: Path | None) -> Loaded:
@@ -143,9 +146,21 @@ def load_plain(
     from.
     """
     try:
-        bounds = None if policy is None else read_file(policy)
         files = list(read_files(paths, pipes))
     except OSError as error:  # too few descriptors, too little memory: it may be a good config
+        return Loaded(problems=(_no_load(paths[0], error),)), []
+    return _checked(paths, files, pipes, policy)
+
+
+def _checked(
+    paths: Sequence[Path],
+    files: Sequence[tuple[Path, Content | OSError]],
+    pipes: Mapping[Path, bytes] | None,
+    policy: Path | None,
+) -> tuple[Loaded, list[tuple[dict[str, Any], Place]]]:
+    try:
+        bounds = None if policy is None else read_file(policy)
+    except OSError as error:
         return Loaded(problems=(_no_load(paths[0], error),)), []
     digest, contents = Digest(), dict[str, Content]()
     rules, watched = Loaded(), [*paths, *(path for path, _ in files)]

@@ -66,10 +66,11 @@ def read_config(
     others: list[Document] = []
     has_config = False
     found, problems = read(file, content, if_empty=if_empty)
+    lines = content.decode("utf-8-sig").splitlines() if found else []
     for document in found:
         version, kind = _version_and_kind(document)
         if (version, kind) == _CONFIG_MAP:
-            inner = _unwrap(document, content.decode("utf-8-sig"))
+            inner = _unwrap(document, lines)
             documents += inner.documents
             problems += inner.problems
             has_config |= bool(inner.documents)
@@ -92,9 +93,9 @@ def mounted_configs(file: str, content: bytes) -> list[Mounted]:
     objects = [inner for document in found for inner in _items(document)]
     kinds = [_version_and_kind(document) for document in objects]
     is_ours = any(not version or version.startswith(_GROUP) for version, _ in kinds)
-    if is_ours or len(objects) == len(found) == 1 or _CONFIG_MAP not in kinds:
+    if is_ours or (objects == found and len(found) == 1) or _CONFIG_MAP not in kinds:
         return []
-    text = content.decode("utf-8-sig")
+    lines = content.decode("utf-8-sig").splitlines()
     config_maps: dict[str, list[Document]] = {}
     for document, kind in zip(objects, kinds, strict=True):
         if kind == _CONFIG_MAP:
@@ -102,7 +103,7 @@ def mounted_configs(file: str, content: bytes) -> list[Mounted]:
 
     def files_of(sources: Sequence[Source]) -> list[Mounted]:
         return [
-            _unwrap(document, text, key)
+            _unwrap(document, lines, key)
             for name, key in sources
             for document in config_maps.get(name, ())
         ]
@@ -118,7 +119,7 @@ def mounted_configs(file: str, content: bytes) -> list[Mounted]:
                 replace(
                     _together(config),
                     policy=_together(policies) if policies else None,
-                    lacks="".join(missing[:1]),
+                    lacks=next(iter(missing), ""),
                 )
             )
         else:
@@ -126,7 +127,7 @@ def mounted_configs(file: str, content: bytes) -> list[Mounted]:
     rest = [d for name, found in config_maps.items() if name not in taken for d in found]
     ours = [document for document in rest if _mentions_us(document)]
     for document in ours or ([] if mounted else rest):
-        alone = _unwrap(document, text)
+        alone = _unwrap(document, lines)
         kinds = [_version_and_kind(inner) for inner in alone.documents]
         is_policy = bool(kinds) and all(kind == POLICY for _, kind in kinds)
         mounted.append(Mounted(name=alone.name, policy=alone) if is_policy else alone)
@@ -229,39 +230,30 @@ def _mentions_us(config_map: Document) -> bool:
     return any(word in text for text in texts for word in (_GROUP, *KINDS))
 
 
-def _unwrap(config_map: Document, text: str, key: str = "") -> Mounted:
+def _unwrap(config_map: Document, lines: Sequence[str], key: str = "") -> Mounted:
     """Return what is in the data of a ConfigMap: the files of a mount of it, or one of them."""
     documents: list[Document] = []
     problems: list[Problem] = []
+    files: list[tuple[str, str]] = []
     data = config_map.node(("data",))
-    files = {
+    entries = {
         name: value
         for name, (_, value) in ((data and data.items) or {}).items()
         if (name == key if key else name.endswith(SUFFIXES) and not name.startswith("."))
-        and isinstance(value.scalar, str)
     }
-    nested = [
-        name
-        for name, (_, value) in ((data and data.items) or {}).items()
-        if name.endswith(SUFFIXES) and not isinstance(value.scalar, str)
-    ]
-    for name in nested:
-        mark = config_map.mark(("data", name), of_key=True)
-        message, hint = f"the data of {name!r} is not a string", f"write {name}: |"
-        problems.append(problem_at(config_map.file, mark, message, hint))
-    if not files and not nested:
+    if not entries:
         problems.append(problem_at(config_map.file, config_map.mark(("data",)), _NO_CONFIG))
-    lines = text.splitlines()
-    for value in files.values():
-        found, wrong = _read_within(config_map.file, value, lines)
-        documents += found
-        problems += wrong
-    return Mounted(
-        name=_name(config_map),
-        documents=documents,
-        problems=problems,
-        files=[(name, str(value.scalar)) for name, value in files.items()],
-    )
+    for name, value in entries.items():
+        if isinstance(value.scalar, str):
+            found, wrong = _read_within(config_map.file, value, lines)
+            documents += found
+            problems += wrong
+            files.append((name, value.scalar))
+        else:
+            mark = config_map.mark(("data", name), of_key=True)
+            message, hint = f"the data of {name!r} is not a string", f"write {name}: |"
+            problems.append(problem_at(config_map.file, mark, message, hint))
+    return Mounted(name=_name(config_map), documents=documents, problems=problems, files=files)
 
 
 def _read_within(

@@ -135,7 +135,10 @@ def test_rendered_manifests_are_judged_as_they_are_mounted(
     assert (code == 0) == ("valid" in shown.splitlines()[-1])
 
 
-def test_a_list_of_kubectl_is_its_objects(tmp_path: Path, capsys: Output) -> None:
+@pytest.mark.parametrize("texts", [{"one": CONFIG, "two": WRONG}, {"two": WRONG}])
+def test_a_list_of_kubectl_is_its_objects(
+    texts: dict[str, str], tmp_path: Path, capsys: Output
+) -> None:
     items = [
         {
             "apiVersion": "v1",
@@ -143,7 +146,7 @@ def test_a_list_of_kubectl_is_its_objects(tmp_path: Path, capsys: Output) -> Non
             "metadata": {"name": name},
             "data": {"a.yaml": text},
         }
-        for name, text in {"one": CONFIG, "two": WRONG}.items()
+        for name, text in texts.items()
     ]
     file = tmp_path / "list.yaml"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=1))
