@@ -157,9 +157,8 @@ def _meant_value(field: Field, text: str, part: Schema) -> str:
         return f"write {seconds}, in seconds" if _is_good(field, seconds, part) else ""
     if field.path[-1:] == ("udev",) and "==" in text:
         return "write {subsystem: tty}, and hardware: {usb: {vendor: '0403'}} for what ATTRS says"
-    if field.path[-1:] == ("command",) and text.startswith("/"):
-        return f"write {yaml_flow(text.split())}"
-    command = {"command": text.split()}
+    words = text.split()
+    command: Plain = words if field.path[-1:] == ("command",) else {"command": words}
     is_command = text.startswith("/") and _is_good(field, command, part)
     return f"write {yaml_flow(command)}" if is_command else ""
 

@@ -6,6 +6,7 @@ import asyncio
 import os
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from io import FileIO
 from typing import TYPE_CHECKING, Any
 
@@ -169,17 +170,10 @@ class Simulation:
         """Read what new devices are called; one that cannot be read now has no name."""
         if (supervisor := self._supervisor) is None:
             return
-        listed = [
-            e.device for each in supervisor.lists.value.values() for e in each.devices.values()
-        ]
-        new = [device.identity for device in listed if device.identity not in self._labels]
-
-        def read() -> dict[Identity, view.HardwareLabels]:
-            host = HostCache(supervisor.root)
-            return {identity: view.hardware_of(identity, host) for identity in new}
-
+        lists, host = tuple(supervisor.lists.value.values()), HostCache(supervisor.root)
+        read = partial(view.hardware_of_all, lists, host, self._labels)
         with suppress(OSError):
-            self._labels |= await in_worker(read, "names of hardware") if new else {}
+            self._labels = await in_worker(read, "names of hardware")
 
     def _labeled(self, entry: Entry[Device]) -> view.Document:
         return view.device(entry, self._labels.get(entry.device.identity, view.UNKNOWN))

@@ -132,17 +132,9 @@ class Endpoints:
 
     async def _read_hardware(self) -> None:
         """Read names of hardware in a thread; if that takes long, continue without missing ones."""
-        lists = self._sources.supervisor.lists.value.values()
-        listed = [entry.device.identity for each in lists for entry in each.devices.values()]
-        known = self._hardware
-
-        def read() -> HardwareOf:
-            host = HostCache(self._sources.supervisor.root)
-            return {
-                identity: known.get(identity) or view.hardware_of(identity, host)
-                for identity in listed
-            }
-
+        lists = tuple(self._sources.supervisor.lists.value.values())
+        host = HostCache(self._sources.supervisor.root)
+        read = partial(view.hardware_of_all, lists, host, self._hardware)
         reading = self._reading = self._reading or start(read)
         await asyncio.wait([reading], timeout=_HARDWARE_SECONDS)
         if reading.done():

@@ -21,7 +21,7 @@ from genericdp.devices.resourcenames import label
 from genericdp.printing import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from genericdp.devices.device import Device
     from genericdp.devices.devicelist import DeviceList, Entry
@@ -78,6 +78,14 @@ def hardware_of(identity: Identity, host: Host) -> HardwareLabels:
         serial=_first(parts, lambda part: _serials(part, host)),
         driver=shortened(driver_of(device, host) or ""),
     )
+
+
+def hardware_of_all(
+    lists: Iterable[DeviceList], host: Host, known: Mapping[Identity, HardwareLabels]
+) -> dict[Identity, HardwareLabels]:
+    """Return the names of the hardware of all devices; what is ``known`` is not read again."""
+    identities = (e.device.identity for listed in lists for e in listed.devices.values())
+    return {identity: known.get(identity) or hardware_of(identity, host) for identity in identities}
 
 
 def _first(parts: Iterable[SysDevice], texts: Callable[[SysDevice], Iterator[str | None]]) -> str:
