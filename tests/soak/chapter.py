@@ -148,9 +148,11 @@ class Chapter:
         if step.fault.of == CONFIG and world.daemon.configs_read == before.configs_read:
             return False
         registered = self._registered()
-        if any(
-            registered[kind] == before.registered[kind] for kind in anew & record.in_force.keys()
-        ):
+        expected = anew & record.in_force.keys()
+        if any(registered[kind] == before.registered[kind] for kind in expected):
+            return False
+        # In between, the old plugin has gone, and an empty list is true of the new one, too.
+        if any(world.side.socket(kind) is None for kind in expected):
             return False
         # As long as the kubelet has not noticed the end of a stream, or while all devices are not
         # well anyway, its list is true by chance.
