@@ -73,6 +73,8 @@ class _Entry:
     """Whether it is proven that no pod holds it."""
     given_at: float = field(default=-inf, compare=False)
     """When an Allocate last assigned it to a container."""
+    since: dict[str, float] = field(default_factory=dict, compare=False)
+    """When an Allocate last assigned a share, in seconds since 1970, to be shown."""
 
     @property
     def name(self) -> Name:
@@ -276,6 +278,7 @@ class Ledger:
         for share in shares:
             if (entry := self._entries.get(Name(resource, device_id_of(share)))) is not None:
                 entry.given_at = now
+                entry.since[share] = time.time()  # noqa: TID251  # to be shown
 
     def take(self, answer: PodHolders) -> bool:
         """Record an answer of the kubelet; return whether other devices may be offered now."""
@@ -293,7 +296,9 @@ class Ledger:
             entry.lost = _held_by(before, without)
             if entry.lost and is_other_kubelet:
                 _log_lost(name, entry.lost)
-            entry.holders = _merged(entry.lost, found.get(name, {}))
+            holders = _merged(entry.lost, found.get(name, {}))
+            _log_holders(name, entry, holders)
+            entry.holders = holders
             if entry.holders:
                 entry.unheld_at, entry.is_free = None, False
             elif self._timing is not None:
@@ -323,6 +328,7 @@ class Ledger:
                 replicas=entry.replicas,
                 exclusive=entry.exclusive,
                 holders=entry.holders,
+                since=entry.since,
                 is_known=is_recent and answered_at >= entry.given_at + pods_known,
             )
             for name, entry in self._entries.items()
@@ -365,6 +371,14 @@ def _merged(first: Holders, second: Holders) -> Holders:
         share: tuple(dict.fromkeys((*first.get(share, ()), *second.get(share, ()))))
         for share in (*first, *second)
     }
+
+
+def _log_holders(name: Name, entry: _Entry, holders: Holders) -> None:
+    """Log the pods that got shares from this daemon, once the kubelet names them."""
+    for share in holders.keys() & entry.since.keys():
+        if new := [pod for pod in holders[share] if pod not in entry.holders.get(share, ())]:
+            about = {"resource": name.resource, "device": name.device_id}
+            log.info("%s has %s", first_few(new, 3), share, extra=about)
 
 
 def _log_lost(name: Name, lost: Holders) -> None:

@@ -48,6 +48,10 @@ class HeldDevice:
     """Whether no other resource may offer the same hardware."""
     holders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The holders, by share, for messages: ``pod default/listen``, ``claim default/stick``."""
+    since: Mapping[str, float] = field(default_factory=dict)
+    """Since when a share is held, in seconds since 1970, to be shown; without those that were held
+    before the daemon started.
+    """
     is_known: bool = True
     """Whether the holder is known; if not, there may be one."""
     withheld: Mapping[str, str] = field(default_factory=dict)
@@ -75,6 +79,7 @@ class HeldDevice:
             replicas=min(self.replicas, other.replicas),
             exclusive=self.exclusive or other.exclusive,
             holders=holders,
+            since={**other.since, **self.since},
             is_known=self.is_known and other.is_known,
             withheld={**self.withheld, **other.withheld},
         )

@@ -166,6 +166,8 @@ class Claim:
     devices: tuple[GivenDevice, ...] = ()
     requests: tuple[GivenRequest, ...] = ()
     edits: tuple[Edits, ...] = ()
+    pods: tuple[str, ...] = field(default=(), compare=False)
+    """The names of the pods that may use it, as far as the API server has said."""
     is_foreign: bool = field(default=False, compare=False)
     """Whether a different version of genericdp wrote the record, so that only its holds are
     known.
@@ -186,6 +188,7 @@ class Claim:
                 replicas=hold.replicas,
                 exclusive=hold.exclusive,
                 holders=dict.fromkeys(hold.shares, (f"claim {self}",)),
+                since=dict.fromkeys(hold.shares, self.prepared_at),
                 withheld={
                     share: reasons[hold.resource, share]
                     for share in hold.shares

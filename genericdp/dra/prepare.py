@@ -33,7 +33,7 @@ from genericdp.dra.given import (
 from genericdp.errors import DAMAGE, GenericdpError, reason_of
 from genericdp.host.workers import HangingError, finish, in_worker
 from genericdp.prepare import CallTimeouts, counted, limited
-from genericdp.printing import printable
+from genericdp.printing import first_few, printable
 from genericdp.repeat import Latch, explained
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ _PLAIN_LIMITS = "resource.kubernetes.io/extended-resource-claim"
 """An annotation of the claims that the scheduler makes for plain ``limits``."""
 _HOOKS: tuple[HookName, ...] = ("allocate", "preStart")
 """The hooks of NodePrepareResources: with DRA, no call comes before a container starts."""
+MAX_LOGGED = 20
+"""Shares that the log names of one claim."""
 _WAITING = "waiting for the kubelet to unprepare it"
 
 
@@ -205,6 +207,7 @@ class ClaimPreparer:
                         raise ClaimError(why)
                     claim = replace(claim, is_prepared=True)
                     await finish(self.records.write(claim))
+                    _log_given(claim, asked.pods)
                 return await self._write_spec(claim)
 
     async def _get_allocated(self, ref: ClaimRef, tallies: list[ResourceTally]) -> Claim:
@@ -235,6 +238,11 @@ class ClaimPreparer:
                 per_request=notes.get(_PLAIN_LIMITS) == "true",
                 prepared_at=time.time(),  # noqa: TID251  # to be shown
                 results=results,
+                pods=tuple(
+                    str(consumer["name"])
+                    for consumer in found["status"].get("reservedFor") or ()
+                    if consumer.get("resource") == "pods"
+                ),
             )
         except DAMAGE as error:
             raise ClaimError(f"the API server has no proper ResourceClaim: {error!r}") from error
@@ -736,6 +744,17 @@ class ClaimPreparer:
                         claim,
                         node["path"],
                     )
+
+
+def _log_given(claim: Claim, pods: Sequence[str]) -> None:
+    of_pod = f" of pod {printable(first_few(pods, 3))}" if pods else ""
+    shares: dict[str, list[str]] = {}
+    for hold in claim.holds:
+        shares.setdefault(hold.resource, []).extend(hold.shares)
+    for resource, given in shares.items():
+        about = {"resource": resource, "device": given[0] if len(given) == 1 else ""}
+        ids = first_few(given, MAX_LOGGED)
+        log.info("claim %s%s gets %s", printable(str(claim)), of_pod, ids, extra=about)
 
 
 def _results(found: Mapping[str, Any], driver: str) -> tuple[Result, ...]:

@@ -176,7 +176,10 @@ class DraNode:
                 "kind": "ResourceClaim",
                 "metadata": metadata,
                 "spec": {},
-                "status": {"allocation": {"devices": {"results": results}}},
+                "status": {
+                    "allocation": {"devices": {"results": results}},
+                    "reservedFor": [{"resource": "pods", "name": "reader", "uid": "reader"}],
+                },
             },
         )
         (found,) = (

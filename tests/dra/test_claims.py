@@ -38,8 +38,9 @@ def paths(node: DraNode, devices: tuple[api.Device, ...]) -> dict[str, list[str]
 
 async def test_a_claim_gives_the_node_of_its_device_until_it_is_over(node: DraNode) -> None:
     node.host.plug("ttyUSB1")
-    async with node.serving(by_dra()):
+    async with node.serving(by_dra()) as daemon:
         claim = await node.claim(USB1)
+        await daemon.log.says(f"info {NAME}: claim default/claim of pod reader gets ttyUSB1")
         answer = (device,) = await node.prepare(claim)
         assert (device.pool_name, device.device_name) == (POOL, USB1)
         assert paths(node, answer) == {"device": ["/dev/ttyUSB1"]}

@@ -88,6 +88,27 @@ async def test_a_share_that_an_edit_adds_to_a_held_device_is_refused(world: Held
         await world.allocated(SERIAL, ["ttyUSB0::1"])
 
 
+async def test_the_log_and_the_status_say_who_got_a_device_and_when(world: HeldWorld) -> None:
+    about = f"info {SERIAL}: "
+    async with world.asking(serial(replicas=2)) as daemon:
+        await world.container(serial=1)
+        await daemon.log.says(f"{about}a container gets ttyUSB0")
+        await daemon.log.says(f"{about}pod default/{POD.uid} has ttyUSB0")
+        status = await daemon.status()
+        (found,) = status["resources"]
+        (holder,) = found["devices"][0]["holders"]
+        assert status["started"] <= holder["since"] <= status["time"]
+        assert found["allocated"] == 1
+        metrics = await daemon.metrics()
+        assert metrics[f"devices_allocated{{{SERIAL}}}"] == 1
+    async with world.asking(serial(replicas=2)) as daemon:  # it was not there at the time
+        await ask_until(daemon.status, lambda status: status["resources"][0]["allocated"] == 1)
+        (holder,) = (await daemon.status())["resources"][0]["devices"][0]["holders"]
+        assert holder["since"] is None
+        world.end_pod()
+        await ask_until(daemon.status, lambda status: status["resources"][0]["allocated"] == 0)
+
+
 async def test_the_kubelet_is_asked_rarely_while_no_answer_would_change_anything(
     world: HeldWorld,
 ) -> None:
@@ -158,7 +179,8 @@ async def test_without_an_answer_of_the_kubelet_a_held_id_stays_as_it_is(world: 
         why = "RESOURCE_EXHAUSTED: rejected by rate limit"
         assert status["holders"] == {"known": False, "reason": why}
         holders = {device["id"]: device["holders"] for device in status["resources"][0]["devices"]}
-        assert holders["ttyUSB0"] == [{"share": "ttyUSB0", "holder": "pod default/pod"}]
+        ((held,),) = [found for device, found in holders.items() if device == "ttyUSB0"]
+        assert (held["share"], held["holder"]) == ("ttyUSB0", "pod default/pod")
         world.kubelet.faults.refuse_pod_resources = False
         await ask_until(daemon.status, lambda status: status["holders"]["known"])
 
