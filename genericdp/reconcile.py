@@ -196,7 +196,7 @@ class Reconciler:
         decision, responses, news = await in_worker(
             partial(_concluded, decision, self.lists.value, reports, self._spec_errors, by_plugin)
         )
-        self.tally.keep(served)
+        self._count(served, decision.lists)
         if self.dra is not None:
             self._serve_by_dra(self.dra, served, decision)
         withheld = self.dra.withheld if self.dra else ()
@@ -217,6 +217,14 @@ class Reconciler:
         for error in decision.failures.values():
             error.with_traceback(None)  # it would reference everything that was built until then
         return decision, sent
+
+    def _count(self, served: Mapping[str, Resource], lists: DeviceLists) -> None:
+        """Count what the new lists have forgotten, for the current resources."""
+        self.tally.keep(served)
+        for name in served:
+            now, before = lists[name], self.lists.value.get(name, NOTHING)
+            if (lost := len(set(now.forgotten) - set(before.forgotten))) or now.devices:
+                self.tally.of(name).forgot(lost)
 
     def held(self) -> Held:
         """Return the hardware that pods and claims have, or may have."""

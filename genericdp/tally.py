@@ -38,9 +38,7 @@ threshold of an alert has to be one of them, because values in between are estim
 
 
 def _zeros(results: Any) -> dict[str, int]:  # noqa: ANN401  # a Literal has no other type
-    """Return a count of 0 for each, because for Prometheus a new series with 1 is not an
-    increase.
-    """
+    """Return a count of 0 for each, because another thread reads the dict while it is counted."""
     return dict.fromkeys(get_args(results), 0)
 
 
@@ -65,7 +63,6 @@ class ProbeTally:
 
     name: str
     results: dict[str, int] = field(default_factory=lambda: _zeros(RunResult))
-    seconds: Durations = field(default_factory=Durations)
 
 
 @dataclass(slots=True)
@@ -74,12 +71,20 @@ class ResourceTally:
 
     allocations: dict[str, int] = field(default_factory=lambda: _zeros(AllocationResult))
     allocation_seconds: Durations = field(default_factory=Durations)
+    """Shared by all resources, like ``probe_seconds``: each histogram has 14 series."""
+    probe_seconds: Durations = field(default_factory=Durations)
     registrations: dict[str, int] = field(default_factory=lambda: _zeros(RegistrationResult))
     updates: int = 0
     """Lists sent on streams."""
+    forgotten: int | None = None
+    """Devices that were forgotten; None if there has never been one."""
     probes: dict[int, ProbeTally] = field(default_factory=dict)
     """Counts by the probe's place in the config."""
     hooks: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def forgot(self, devices: int) -> None:
+        """Count devices that the list has forgotten; 0 once it has any that it could forget."""
+        self.forgotten = (self.forgotten or 0) + devices
 
     def allocated(self, result: AllocationResult, seconds: float) -> None:
         """Count an Allocate or the preparation of a claim."""
@@ -90,7 +95,7 @@ class ResourceTally:
         """Count the result of a probe, unless the probe is no longer in the config."""
         if (probe := self.probes.get(index)) is not None:
             probe.results["success" if ok else "failure"] += 1
-            probe.seconds.add(seconds)
+            self.probe_seconds.add(seconds)
 
     def hooked(self, hook: str, *, ok: bool) -> None:
         """Count the result of a hook, unless the hook is no longer in the config."""
@@ -115,6 +120,8 @@ class Tally:
 
     resources: dict[str, ResourceTally] = field(default_factory=dict)
     discovery: Durations = field(default_factory=Durations)
+    allocation_seconds: Durations = field(default_factory=Durations)
+    probe_seconds: Durations = field(default_factory=Durations)
     events: dict[str, int] = field(default_factory=lambda: _zeros(EventKind))
     reloads: dict[str, int] = field(default_factory=lambda: _zeros(ReloadResult))
     requests: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -128,7 +135,13 @@ class Tally:
     def keep(self, wanted: Mapping[str, Resource]) -> None:
         """Keep counts for these resources, by name, and drop others."""
         before = self.resources
-        self.resources = {name: before.get(name) or ResourceTally() for name in wanted}
+        self.resources = {
+            name: before.get(name)
+            or ResourceTally(
+                allocation_seconds=self.allocation_seconds, probe_seconds=self.probe_seconds
+            )
+            for name in wanted
+        }
         for name, resource in wanted.items():
             self.resources[name].keep(resource)
 

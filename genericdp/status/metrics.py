@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric as MetricFamily
 
+    from genericdp.devices.devicelist import DeviceList
     from genericdp.status.state import DaemonState, ResourceState
     from genericdp.tally import ResourceTally, Tally
 
@@ -44,20 +45,31 @@ _FAMILIES: dict[str, Any] = {
 }
 
 _GAUGES = {
-    "devices resource state": "Advertised devices, by state (Healthy, Unhealthy). Replicas are not"
-    " counted.",
-    "device_healthy resource device": "Whether a device is Healthy (1) or not (0); at most"
-    f" {MAX_PER_RESOURCE:,} devices of a resource and {MAX_DEVICES:,} in all, none with"
-    " --no-status.",
-    "device_series_left_out": "Devices that have no device_healthy because there are too many.",
+    "devices resource state": "Advertised devices, by state (Healthy, Unhealthy); absent if the"
+    " resource has none. Replicas are not counted.",
+    "device_unhealthy resource device reason": "1 for a device that is not Healthy, with the first"
+    f" reason; at most {MAX_PER_RESOURCE:,} devices of a resource and {MAX_DEVICES:,} in all, none"
+    " with --no-status.",
+    "device_series_left_out": "Devices that have no device_unhealthy because there are too many;"
+    " absent if there are none.",
+    "unhealthy resource reason": "Devices that are not Healthy, by their first reason.",
+    "devices_expected resource": "The least number of Healthy devices that `expect` allows; absent"
+    " without it.",
+    "devices_expected_max resource": "The greatest number; absent without a maximum.",
+    "devices_missing resource": "How many Healthy devices there are too few, as `expect` says;"
+    " absent without it, and until each device has been probed.",
+    "devices_surplus resource": "How many Healthy devices there are too many; absent like"
+    " devices_missing, and without a maximum.",
+    "devices_allocated resource": "Devices, not shares, that pods or claims hold, as far as the"
+    " kubelet has said; absent if the kubelet is not asked, or the resource has no devices.",
     "not_offered resource reason": "Things that a selector matched and that are not in the list, by"
     " reason (see below); without those that `exclude` matches.",
     "resource_empty resource cause": "1 for a resource without devices, with the cause:"
     f" {', '.join(EMPTY_CAUSES)}; absent if it, or a resource from its name, has some.",
     "registered resource": "Whether the kubelet has the resource and its stream is open, or, with"
     " DRA, has the driver, and its ResourceSlices are published (1) or not (0).",
-    "resource_contested resource": "Whether another plugin serves the resource on this node, or it"
-    " is not served as servedBy says (1), or not (0); 1 for a while in a rolling update.",
+    "resource_contested resource": "1 while another plugin serves the resource on this node, or it"
+    " is not served as servedBy says, as for a while in a rolling update; absent otherwise.",
     "claims state": "ResourceClaims that are prepared on this node, by state: prepared, or gone"
     " (the API server no longer has the claim, and the kubelet has not unprepared it: its devices"
     " are withheld); absent if DRA has served no resource.",
@@ -78,6 +90,8 @@ _COUNTERS = {
     "registrations_total resource result": "Attempts to register, by result: success (the stream"
     " has opened), refused (permanently, by the kubelet), failure.",
     "stream_updates_total resource": "Lists of devices sent to the kubelet.",
+    "devices_forgotten_total resource": "Devices that disappeared, and were forgotten after"
+    " forgetAfterSeconds; absent until the resource has had a device.",
     "allocations_total resource result": "Allocate calls, or with DRA preparations of claims that"
     " could be read, by result: success, unusable (a device cannot be given, or its hook failed),"
     " invalid (no such device), timeout, cancelled (the kubelet disconnected), error.",
@@ -95,9 +109,9 @@ _COUNTERS = {
     " unchanged, refused.",
 }
 _HISTOGRAMS = {
-    "allocation_duration_seconds resource": "How long Allocate calls took, or with DRA preparations"
-    " of claims, including hooks, for any result.",
-    "probe_duration_seconds resource probe": "How long probes took.",
+    "allocation_duration_seconds": "How long Allocate calls took, or with DRA preparations of"
+    " claims, including hooks, for any resource and result.",
+    "probe_duration_seconds": "How long probes took, those of all resources.",
     "discovery_duration_seconds": "Duration of scans of the host, partial after an event or full.",
 }
 
@@ -112,6 +126,11 @@ class Metric:
     labels: tuple[str, ...]
     meaning: str
 
+
+_FROM_THE_START = frozenset({"devices_forgotten_total"})
+"""Counters that are shown before they count anything."""
+_SHOWN_ONCE_COUNTED = frozenset(key.split()[0] for key in _COUNTERS) - _FROM_THE_START
+"""A node of a fleet exports nothing for what it neither has nor did."""
 
 METRICS = tuple(
     Metric(PREFIX + name, kind, tuple(labels), meaning)
@@ -144,9 +163,11 @@ class _MetricsCollector(Collector):
         }
         for name, labels, value in self._samples:
             if isinstance(value, Durations):
+                if not any(value.counts):
+                    continue
                 buckets = list(zip(_LES, map(float, accumulate(value.counts)), strict=True))
                 families[PREFIX + name].add_metric(labels, buckets, value.seconds)
-            else:
+            elif value or name not in _SHOWN_ONCE_COUNTED:
                 families[PREFIX + name].add_metric(labels, value)
         return (*families.values(), *_PROCESS.collect())
 
@@ -158,14 +179,16 @@ def _samples(state: DaemonState, tally: Tally, *, each_device: bool) -> Iterator
         name, listed = resource.resource.name, tuple(resource.devices.devices.values())
         yield from _of_resource(resource)
         if each_device:
-            shown = listed[: min(room, MAX_PER_RESOURCE)]
-            room, left_out = room - len(shown), left_out + len(listed) - len(shown)
+            unhealthy = [entry for entry in listed if not entry.is_healthy]
+            shown = unhealthy[: min(room, MAX_PER_RESOURCE)]
+            room, left_out = room - len(shown), left_out + len(unhealthy) - len(shown)
             for entry in shown:
-                yield "device_healthy", (name, entry.device.id), entry.is_healthy
+                yield "device_unhealthy", (name, entry.device.id, entry.code), 1
         # A new resource is counted from its first reconcile on.
         if (counted := tally.resources.get(name)) is not None:
             yield from _of_tally(name, counted)
-    yield "device_series_left_out", (), left_out
+    if left_out:
+        yield "device_series_left_out", (), left_out
 
 
 def _of_process(state: DaemonState, tally: Tally) -> Iterator[Sample]:
@@ -181,6 +204,8 @@ def _of_process(state: DaemonState, tally: Tally) -> Iterator[Sample]:
     yield "descriptors_limit", (), state.descriptors.most
     yield "build_info", (__version__, platform.python_version(), GRPC_VERSION), 1
     yield "discovery_duration_seconds", (), tally.discovery
+    yield "allocation_duration_seconds", (), tally.allocation_seconds
+    yield "probe_duration_seconds", (), tally.probe_seconds
     for claim_state, count in state.claims.items():
         yield "claims", (claim_state,), count
     for request, count in tally.requests.items():
@@ -192,32 +217,50 @@ def _of_process(state: DaemonState, tally: Tally) -> Iterator[Sample]:
 
 
 def _of_resource(state: ResourceState) -> Iterator[Sample]:
-    name, listed = state.resource.name, state.devices.devices.values()
-    unhealthy = sum(not entry.is_healthy for entry in listed)
-    yield "devices", (name, "Healthy"), len(listed) - unhealthy
-    yield "devices", (name, "Unhealthy"), unhealthy
-    left_out = state.devices.not_offered
-    codes = Counter(reason.code for reason in left_out)
-    for code, number in codes.items():
+    name, devices = state.resource.name, state.devices
+    listed = devices.devices.values()
+    if listed:
+        unhealthy = [entry for entry in listed if not entry.is_healthy]
+        yield "devices", (name, "Healthy"), len(listed) - len(unhealthy)
+        yield "devices", (name, "Unhealthy"), len(unhealthy)
+        for code, number in Counter(entry.code for entry in unhealthy).items():
+            yield "unhealthy", (name, code), number
+        if state.allocated is not None:
+            yield "devices_allocated", (name,), state.allocated
+    yield from _of_expectation(name, devices)
+    for code, number in Counter(entry.code for entry in devices.not_offered).items():
         if code is not Code.EXCLUDED:
             yield "not_offered", (name, code), number
-    if cause := state.devices.why_empty[1]:
+    if cause := devices.why_empty[1]:
         yield "resource_empty", (name, cause), 1
     yield "registered", (name,), state.registered
-    yield "resource_contested", (name,), bool(state.contested)
+    if state.contested:
+        yield "resource_contested", (name,), 1
+
+
+def _of_expectation(name: str, devices: DeviceList) -> Iterator[Sample]:
+    if devices.expect is None:
+        return
+    yield "devices_expected", (name,), devices.expect.min
+    if devices.expect.max is not None:
+        yield "devices_expected_max", (name,), devices.expect.max
+    if (off_by := devices.off_by) is not None:
+        yield "devices_missing", (name,), max(0, -off_by)
+        if devices.expect.max is not None:
+            yield "devices_surplus", (name,), max(0, off_by)
 
 
 def _of_tally(name: str, counted: ResourceTally) -> Iterator[Sample]:
     for result, count in counted.registrations.items():
         yield "registrations_total", (name, result), count
     yield "stream_updates_total", (name,), counted.updates
+    if counted.forgotten is not None:
+        yield "devices_forgotten_total", (name,), counted.forgotten
     for result, count in counted.allocations.items():
         yield "allocations_total", (name, result), count
-    yield "allocation_duration_seconds", (name,), counted.allocation_seconds
     for hook, results in counted.hooks.items():
         for result, count in results.items():
             yield "hook_results_total", (name, hook, result), count
     for probe in counted.probes.values():
         for result, count in probe.results.items():
             yield "probe_results_total", (name, probe.name, result), count
-        yield "probe_duration_seconds", (name, probe.name), probe.seconds

@@ -14,11 +14,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.status.states import NAME, POLICY, REFUSED, declared, device, devices, resource, state
 
 DESIGNED = """
-    devices{resource,state} device_healthy{resource,device} allocations_total{resource,result}
-    allocation_duration_seconds{resource} registrations_total{resource,result}
+    devices{resource,state} device_unhealthy{resource,device,reason} unhealthy{resource,reason}
+    devices_expected{resource} devices_missing{resource} devices_forgotten_total{resource}
+    devices_allocated{resource} allocations_total{resource,result}
+    allocation_duration_seconds{} registrations_total{resource,result}
     registered{resource} stream_updates_total{resource} discovery_duration_seconds{}
     device_events_total{kind} probe_results_total{resource,probe,result}
-    probe_duration_seconds{resource,probe} hook_results_total{resource,hook,result}
+    probe_duration_seconds{} hook_results_total{resource,hook,result}
     config_valid{} config_reloads_total{result} config_last_success_timestamp_seconds{}
     config_hash_info{hash} build_info{version,python,grpc}
 """
@@ -53,7 +55,22 @@ def values(metrics: dict[str, Metric]) -> dict[str, float]:
 
 
 def test_every_metric_is_there_with_its_type_labels_and_meaning(tally: Tally) -> None:
-    found = families(tally, state(resource(), resource("example.com/b", devices=NOT_YET_DECIDED)))
+    totals = tally.of(NAME)
+    totals.allocated("success", 0.1)
+    totals.probed(0, ok=True, seconds=0.1)
+    totals.hooked("preStart", ok=True)
+    totals.forgot(0)
+    totals.updates += 1
+    totals.registrations["success"] += 1
+    tally.happened("add")
+    tally.discovery.add(0.1)
+    tally.reloads["applied"] += 1
+    gone = devices(*(device(number, reason="gone") for number in range(MAX_PER_RESOURCE + 1)))
+    others = (
+        resource("example.com/gone", devices=gone),
+        resource("example.com/b", devices=NOT_YET_DECIDED),
+    )
+    found = families(tally, state(resource(), *others))
     for entry in METRICS:
         metric = found.pop(entry.name.removesuffix("_total"))
         assert metric.type == entry.kind
@@ -88,6 +105,7 @@ def test_what_was_counted_is_shown(tally: Tally) -> None:
     totals.updates += 3
     totals.probed(0, ok=False, seconds=0.02)
     totals.hooked("preStart", ok=True)
+    totals.forgot(0)
     for kind in ("add", "implode"):  # a future kernel may know more
         tally.happened(kind)
     tally.reloads["refused"] += 1
@@ -96,23 +114,30 @@ def test_what_was_counted_is_shown(tally: Tally) -> None:
     expected = {
         f"devices{{{NAME},Healthy}}": 1,
         f"devices{{{NAME},Unhealthy}}": 1,
-        f"device_healthy{{{NAME},a0}}": 1,
-        f"device_healthy{{{NAME},a1}}": 0,
+        f"device_unhealthy{{{NAME},a0,gone}}": None,
+        f"device_unhealthy{{{NAME},a1,gone}}": 1,
+        f"unhealthy{{{NAME},gone}}": 1,
+        f"devices_expected{{{NAME}}}": 4,
+        f"devices_expected_max{{{NAME}}}": 8,
+        f"devices_missing{{{NAME}}}": 3,
+        f"devices_surplus{{{NAME}}}": 0,
+        f"devices_allocated{{{NAME}}}": 1,
         f"registered{{{NAME}}}": 1,
         f"resource_contested{{{NAME}}}": 1,
         f"not_offered{{{NAME},taken}}": 1,
         f"allocations_total{{{NAME},success}}": 1,
         f"allocations_total{{{NAME},unusable}}": 1,
-        f"allocations_total{{{NAME},timeout}}": 0,
-        f"allocation_duration_seconds_count{{{NAME}}}": 2,
-        f"allocation_duration_seconds_sum{{{NAME}}}": pytest.approx(0.3007),
+        f"allocations_total{{{NAME},timeout}}": None,
+        "allocation_duration_seconds_count{}": 2,
+        "allocation_duration_seconds_sum{}": pytest.approx(0.3007),
         f"registrations_total{{{NAME},refused}}": 2,
         f"stream_updates_total{{{NAME}}}": 3,
         f"probe_results_total{{{NAME},exec-0,failure}}": 1,
-        f"probe_duration_seconds_count{{{NAME},exec-0}}": 1,
+        "probe_duration_seconds_count{}": 1,
         f"probe_results_total{{{NAME},kernelLog-1,failure}}": None,
         f"hook_results_total{{{NAME},preStart,success}}": 1,
-        f"hook_results_total{{{NAME},preStart,failure}}": 0,
+        f"hook_results_total{{{NAME},preStart,failure}}": None,
+        f"devices_forgotten_total{{{NAME}}}": 0,
         "device_events_total{add}": 1,
         "device_events_total{other}": 1,
         "config_reloads_total{refused}": 1,
@@ -150,14 +175,15 @@ def test_what_is_no_longer_in_the_config_is_not_counted(tally: Tally) -> None:
     leaving = tally.of("example.com/b")
     tally.keep({NAME: declared(health=())})
     leaving.updates += 1
+    counted.probed(0, ok=False, seconds=0.1)
     shown = values(families(tally, state(resource(), resource("example.com/b"))))
     assert shown[f"hook_results_total{{{NAME},allocate,success}}"] == 1
-    assert not [name for name in shown if name.startswith("probe_")]
+    assert not [name for name in shown if name.startswith("probe_results")]
     assert "stream_updates_total{example.com/b}" not in shown
     tally.keep({NAME: declared(), "example.com/b": declared("example.com/b")})
     shown = values(families(tally, state(resource(), resource("example.com/b"))))
-    assert shown[f"probe_results_total{{{NAME},exec-0,failure}}"] == 0
-    assert shown["stream_updates_total{example.com/b}"] == 0
+    assert f"probe_results_total{{{NAME},exec-0,failure}}" not in shown
+    assert "stream_updates_total{example.com/b}" not in shown
 
 
 def test_whether_a_policy_bounds_the_config_is_shown(tally: Tally) -> None:
@@ -200,25 +226,31 @@ def test_how_the_config_stands_is_shown(
 
 
 def test_of_very_many_devices_some_have_no_series_and_that_is_told(tally: Tally) -> None:
-    more = [resource(f"example.com/{i}", count=MAX_PER_RESOURCE + 5) for i in range(11)]
+    count = MAX_PER_RESOURCE + 5
+    sick = devices(*(device(number, reason="gone") for number in range(count)))
+    more = [resource(f"example.com/{i}", devices=sick) for i in range(11)]
     found = families(tally, state(*more))
-    assert len(found["genericdp_device_healthy"].samples) == MAX_DEVICES
+    assert len(found["genericdp_device_unhealthy"].samples) == MAX_DEVICES
     shown = values(found)
-    assert shown["device_series_left_out{}"] == 11 * (MAX_PER_RESOURCE + 5) - MAX_DEVICES
-    assert shown["devices{example.com/10,Healthy}"] == MAX_PER_RESOURCE + 4
+    assert shown["device_series_left_out{}"] == 11 * count - MAX_DEVICES
+    assert shown["unhealthy{example.com/10,gone}"] == count
     few = families(tally, state(*more), each_device=False)
-    assert few["genericdp_device_healthy"].samples == []
+    assert few["genericdp_device_unhealthy"].samples == []
+    assert values(few)["unhealthy{example.com/10,gone}"] == count
 
 
 def test_a_resource_that_has_not_been_decided_yet_has_no_devices(tally: Tally) -> None:
     shown = values(families(tally, state(resource("example.com/new", devices=NOT_YET_DECIDED))))
-    assert shown["devices{example.com/new,Healthy}"] == 0
-    assert not [name for name in shown if name.startswith("not_offered")]
+    assert {name for name in shown if "example.com/new" in name} == {
+        "registered{example.com/new}",
+        "resource_contested{example.com/new}",
+        "resource_empty{example.com/new,undecided}",
+    }
     assert not [name for name in shown if NAME in name]
 
 
 def test_whatever_an_id_holds_is_read_as_it_is(tally: Tally) -> None:
     odd = 'a"} 1\n# \\{<script>'
-    spec = resource(devices=devices(device(0, device_id=odd)))
-    (sample,) = families(tally, state(spec))["genericdp_device_healthy"].samples
+    spec = resource(devices=devices(device(0, device_id=odd, reason="gone")))
+    (sample,) = families(tally, state(spec))["genericdp_device_unhealthy"].samples
     assert sample.labels["device"] == odd

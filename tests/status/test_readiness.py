@@ -68,7 +68,7 @@ async def test_what_the_kubelet_says_or_does_not_is_the_reason(world: World) -> 
             assert why in line
             refused = f"registrations_total{{{SERIAL},refused}}"
             await daemon.counts_so(lambda found: found.get(refused) == 1)
-            assert (await daemon.metrics())[f"registrations_total{{{SERIAL},success}}"] == 0
+            assert f"registrations_total{{{SERIAL},success}}" not in await daemon.metrics()
         world.kubelet.faults.refuse_register = None
         world.kubelet.faults.register_delay_seconds = 3600.0
         before = world.kubelet.observed.registrations[SERIAL]
