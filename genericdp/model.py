@@ -340,6 +340,23 @@ class Hook(Generic[TextT]):
     timeout_seconds: int = 5
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Expectation:
+    """The number of Healthy devices that a resource should have on a node."""
+
+    min: int = 0
+    max: int | None = None
+    """None for any number."""
+
+    def __str__(self) -> str:
+        """Return it for messages."""
+        if self.max is None:
+            return f"at least {self.min}"
+        if self.min == self.max:
+            return f"{self.min}"
+        return f"{self.min} to {self.max}" if self.min else f"at most {self.max}"
+
+
 HookName = Literal["allocate", "preStart", "release"]
 """When a hook runs; ``release`` only under DRA."""
 
@@ -373,6 +390,8 @@ class Resource:
     closeness: str | None = None
     """The declared value that names links which sysfs does not show."""
     forget_after_seconds: int = 300
+    expect: Expectation | None = None
+    """How many devices should be Healthy; this only changes what is reported."""
     inject: Inject = Inject()
     health: tuple[Probe, ...] = ()
     hooks: Mapping[HookName, Hook[Template]] = field(default_factory=dict)

@@ -85,6 +85,8 @@ class Code(StrEnum):
         "value_missing",
         "What a resource without devices matches lacks a value of `values`.",
     )
+    TOO_FEW = "too_few", "Fewer devices are Healthy than `expect` says."
+    TOO_MANY = "too_many", "More devices are Healthy than `expect` says."
     NOT_OFFERED = "not_offered", "All that a resource without devices matches is not offered."
 
 

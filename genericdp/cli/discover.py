@@ -211,6 +211,7 @@ def _as_text(found: Sequence[view.Document], arguments: argparse.Namespace) -> I
             for resource in found
             for weak in resource["weakIds"]
         ],
+        "Not as expected": view.not_as_expected(found),
         "Without devices": view.without_devices(
             resource for resource in found if resource["emptyCause"] not in {"", *_COVERED}
         ),

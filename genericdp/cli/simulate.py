@@ -194,6 +194,7 @@ class _Screen:
             ],
             "No devices:": without,
             "Not offered:": view.not_offered(documents),
+            "Not as expected:": view.not_as_expected(documents),
         }
         unseen = {title: part for title, part in reasons.items() if part != self._reasons[title]}
         self._reasons.update(reasons)

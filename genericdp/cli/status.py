@@ -18,6 +18,7 @@ from genericdp.cli.output import DATA, WITH_WIDE, print_data, print_document, ta
 from genericdp.cli.parser import argument, choice
 from genericdp.errors import DAMAGE, GenericdpError, reason_of, why_damaged
 from genericdp.host.workers import run_in_time
+from genericdp.model import Expectation
 from genericdp.printing import first_few, plural, printable, quoted, shortened
 from genericdp.settings import parse_server_address
 from genericdp.status import view
@@ -175,6 +176,7 @@ def _lines(status: StatusDocument, *, wide: bool) -> Iterator[ColoredLine]:
     yield f"{visible(status['node'])}: {state}", color
     yield _summary(status), PLAIN
     yield from _listed("Not ready", status["notReady"], BAD)
+    yield from _listed("Not as expected", view.not_as_expected(resources), BAD)
     since = config["differsSince"]
     if since is not None or config["problems"]:
         when = f" since {absolute(since)}" if since is not None else ""
@@ -246,24 +248,44 @@ def _titled(title: str, rows: Rows) -> Iterator[ColoredLine]:
 
 
 def _resource_rows(status: StatusDocument) -> Rows:
-    heading = ("RESOURCE", "REGISTERED", "FOR", "HEALTHY", "ALLOCATABLE", "CAPACITY", "WHY")
-    rows: Rows = [(FAINT, heading)]
+    # What no resource has, and what an older daemon does not say, has no column.
+    expected = ["EXPECTED"] if any(map(_expected, status["resources"])) else []
+    used = ["IN USE"] if any(_used(resource) for resource in status["resources"]) else []
+    first, more = ("RESOURCE", "REGISTERED", "FOR", "HEALTHY"), ("ALLOCATABLE", "CAPACITY")
+    rows: Rows = [(FAINT, (*first, *expected, *more, *used, "WHY"))]
     for resource in status["resources"]:
         registered, devices = resource["registered"], resource["devices"]
+        is_off = bool((resource.get("expected") or {}).get("code"))
         cells = (
             resource["name"],
             ("yes" if registered else "NO")
             + (", DRA" if resource.get("servedBy") == "dra" else ""),
             _for(resource, status),
             f"{len(devices) - _unhealthy(resource)} of {len(devices)}",
+            *([_expected(resource)] if expected else []),
             f"{resource['allocatable']:d}",
             f"{resource['capacity']:d}",
+            *([_used(resource)] if used else []),
             "; ".join(
                 filter(None, ("" if registered else resource["reason"], resource["contested"]))
             ),
         )
-        rows.append((BAD if not registered else ODD if resource["contested"] else PLAIN, cells))
+        is_odd = resource["contested"] or is_off or (devices and not resource["allocatable"])
+        rows.append((BAD if not registered else ODD if is_odd else PLAIN, cells))
     return rows
+
+
+def _expected(resource: StatusDocument) -> str:
+    """Return how many Healthy devices are expected; empty without ``expect``."""
+    if (expected := resource.get("expected")) is None:
+        return ""
+    return str(Expectation(min=expected["min"], max=expected["max"]))
+
+
+def _used(resource: StatusDocument) -> str:
+    """Return how many devices are held; empty if that is not known."""
+    allocated = resource.get("allocated")
+    return "" if allocated is None else f"{allocated:d}"
 
 
 def _device_rows(status: StatusDocument, more: Sequence[str]) -> Rows:
@@ -274,7 +296,7 @@ def _device_rows(status: StatusDocument, more: Sequence[str]) -> Rows:
     columns = ("RESOURCE", "ID", "STATE", "FOR", "NODES", "NUMA", *more, *holders, "WHY")
     rows: Rows = [(FAINT, columns)]
     for name, device in sorted(devices, key=lambda pair: _is_healthy(pair[1])):
-        own = {"FOR": _for(device, status), "HELD BY": _held_by(device)}
+        own = {"FOR": _for(device, status), "HELD BY": _held_by(device, status)}
         color = PLAIN if _is_healthy(device) else BAD
         rows.append((color, view.row(name, device, columns, **own)))
     return rows
@@ -284,13 +306,14 @@ def _is_healthy(device: StatusDocument) -> bool:
     return bool(device["state"] == view.DeviceState.HEALTHY)
 
 
-def _held_by(device: StatusDocument) -> str:
+def _held_by(device: StatusDocument, status: StatusDocument) -> str:
     """Return the holders of a device; for a shared device, those of its first shares."""
-    held = device.get("holders", ())
-    named = [
-        f"{hold['holder']} ({hold['share']})" if device["shares"] > 1 else f"{hold['holder']}"
-        for hold in held
-    ]
+    named = []
+    for hold in device.get("holders", ()):
+        share = hold["share"] if device["shares"] > 1 else ""
+        since = _for(hold, status) if "since" in hold else ""
+        details = ", ".join(filter(None, (share, since)))
+        named.append(f"{hold['holder']} ({details})" if details else f"{hold['holder']}")
     return first_few(named, _MAX_HOLDERS)
 
 

@@ -50,6 +50,7 @@ def _resource(
         prefer=model.Preference,
         topology=model.TopologyMode,
         closeness=itemgetter("value"),
+        expect=_expectation,
         inject=_inject,
         health=_each(_probe),
         hooks=_by_key(_hook),
@@ -79,6 +80,12 @@ def _each(convert: _Convert) -> _Convert:
 
 def _by_key(convert: _Convert) -> _Convert:
     return lambda mapping: {key: convert(value) for key, value in mapping.items()}
+
+
+def _expectation(written: int | Mapping[str, int]) -> model.Expectation:
+    """Return what is expected; a number is both limits."""
+    limits = {"min": written, "max": written} if isinstance(written, int) else written
+    return model.Expectation(**limits)
 
 
 def _selector(selector: Mapping[str, Any]) -> model.Selector:

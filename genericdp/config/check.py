@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from genericdp.config.document import Field, problem_of
 from genericdp.config.rules import (
     dra,
+    expect,
     health,
     inject,
     limits,
@@ -35,6 +36,7 @@ OF_EACH_RESOURCE: tuple[Callable[[Field], None], ...] = (
     inject.check_inject,
     health.check_health,
     sharing.check_closeness,
+    expect.check_expect,
     dra.check_served_by,
     limits.check_sizes,
 )

@@ -96,7 +96,7 @@ def carried_over(
         entry = replace(entry, lost=lost, withheld={}, since=since, due=due)
         name = Name(resource.name, device_id, resource.served_by)
         if due <= now and name not in held.by_name:
-            entry = entry.after(Event.FORGOTTEN)
+            entry = entry.after(Event.FORGOTTEN, *reasons)
         yield entry
 
 

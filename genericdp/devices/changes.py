@@ -108,6 +108,7 @@ def changes(before: DeviceLists, decision: Decision) -> Iterator[Change]:
             yield Change(text, name, level=logging.ERROR, error=error)
         elif was.undecided and not now.undecided:
             yield Change("it can be decided again what is offered", name)
+        yield from _losses(name, was, now)
     shared, shared_before = shared_ids(decision.lists), shared_ids(before)
     if fresh := shared - shared_before:
         text = f"ids used by several resources, which kubelets mix up: {_few(fresh)}"
@@ -128,10 +129,11 @@ def _device_changes(
         what = "" if after.empty.code is Code.RENAMED else "no devices: "
         yield Change(f"{what}{after.empty}", name)
     came = {name: "" for name in now if name not in was}
-    left = {name: "" for name in was if name not in now}
+    gone = was.keys() - now.keys()
+    left = {name: "" for name in was if name in gone and name not in after.forgotten}
     first, recovered, fallen, other = _changed(was, now)
     probed = [name for name in first if name in was]
-    changed = len({*came, *left, *probed, *recovered, *fallen})
+    changed = len({*came, *gone, *probed, *recovered, *fallen})
     if is_first and first:
         yield Change(f"devices that are probed for the first time: {len(now)}", name)
     elif now and (is_first or changed > 1 or (probed and not now[probed[0]].is_healthy)):
@@ -139,7 +141,7 @@ def _device_changes(
         yield Change(f"{healthy} of {len(now)} devices healthy", name)
     elif probed:
         yield Change(f"device {probed[0]} is Healthy", name, probed[0])
-    if not is_first and (changed == 1 or (came and left)):
+    if not is_first and (changed == 1 or (came and gone)):
         # For devices that replace others, numbers are meaningless.
         yield from _each(came, name, "is new", "are new")
         yield from _each(left, name, "has left the list", "have left the list")
@@ -153,6 +155,19 @@ def _device_changes(
     yield from _each(routine, name, "is Unhealthy", "are Unhealthy")
     others = {device: text for device, text in fallen.items() if device not in routine}
     yield from _each(others, name, "is Unhealthy", "are Unhealthy", logging.WARNING)
+
+
+def _losses(name: str, before: DeviceList, after: DeviceList) -> Iterator[Change]:
+    """Yield which devices are forgotten, and when their number begins or ceases to differ from the
+    expected one.
+    """
+    gone = {known: before.devices[known].text for known in before.devices.keys() & after.forgotten}
+    yield from _each(gone, name, "is forgotten", "are forgotten", logging.WARNING)
+    reason, known = after.why_unexpected, before.why_unexpected
+    if reason is not None and not _is_known(reason, known):
+        yield Change(f"{reason}", name, level=logging.WARNING)
+    elif known is not None and after.off_by == 0:
+        yield Change(f"as many devices as expected are Healthy again ({after.expect})", name)
 
 
 def _is_known(reason: Reason, before: Reason | None) -> bool:

@@ -26,6 +26,7 @@ from genericdp.devices.devicelist import (
     is_pending,
     next_due,
     refused,
+    still_forgotten,
     weightless,
     within_limit,
 )
@@ -426,7 +427,7 @@ class _Pass:
     ) -> DeviceList:
         made, resource = others[part.name], part.resource
         named = with_name(resource, part.name) if made.template else resource
-        entries = carried_over(
+        carried = carried_over(
             made,
             part.before,
             named,
@@ -435,9 +436,15 @@ class _Pass:
             held=self.held,
             now=self.now,
         )
+        entries = tuple(carried)
         listed = [self._with_holds(part, awaited, entry) for entry in entries if is_listed(entry)]
         listed.sort(key=lambda entry: natural_key(entry.device.id))
-        devices = replace(made, entries=(*listed, *made.not_offered))
+        devices = replace(
+            made,
+            entries=(*listed, *made.not_offered),
+            expect=resource.expect,
+            forgotten=still_forgotten(part.before, entries),
+        )
         devices = within_limit(devices, part.before.devices, self.entry_bytes)
         if devices.devices:
             return devices
@@ -485,6 +492,7 @@ def _as_it_was(resource: Resource, before: DeviceList, error: Exception) -> Devi
     return replace(
         before,
         entries=(*before.devices.values(), everything, *others),
+        expect=resource.expect,
         undecided=Reason(Code.UNDECIDED, failed, type(error).__name__),
         empty=None if before.devices else why_undecided(resource, failed),
     )

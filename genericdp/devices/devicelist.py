@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
@@ -9,15 +10,18 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypeGuard, TypeVar
 
 from genericdp.devices.device import Unmade
 from genericdp.devices.transitions import LISTED, Event, State, next_state
-from genericdp.printing import plural
+from genericdp.printing import first_few, plural
 from genericdp.reasons import OF_HEALTH, Code, Reason, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from genericdp.devices.device import Device, Member
     from genericdp.devices.inventory import Identity
+    from genericdp.model import Expectation
 
+MAX_FORGOTTEN = 100
+"""At most this many forgotten devices of a resource are remembered."""
 MAX_LIST_BYTES = 4_194_304
 """Maximum size of a message that a kubelet accepts; one byte more ends the stream (LAW-6)."""
 
@@ -139,6 +143,10 @@ class DeviceList:
     """Why a device should not be on offer, by ID."""
     template: str = ""
     """The name in the config that the resource's name results from; empty if they are the same."""
+    expect: Expectation | None = None
+    """How many devices should be Healthy; None for any number."""
+    forgotten: tuple[str, ...] = ()
+    """The IDs of devices that were forgotten and have not returned, those of the last ones."""
 
     @cached_property
     def devices(self) -> Mapping[str, Entry[Device]]:
@@ -177,6 +185,38 @@ class DeviceList:
         return all(entry.state is not State.PROBING for entry in self.devices.values())
 
     @property
+    def off_by(self) -> int | None:
+        """Return by how many Healthy devices the list differs from ``expect``, negative if there
+        are too few; None if that is unknown, because a device is probed or completed for the first
+        time, or nothing is expected.
+        """
+        if self.expect is None or self.owned is None:
+            return None
+        states = Counter(entry.state for entry in self.entries)
+        healthy, pending = states[State.HEALTHY], states[State.PROBING] + states[State.WAITING]
+        if self.expect.max is not None and healthy > self.expect.max:
+            return healthy - self.expect.max
+        if healthy >= self.expect.min:
+            return 0
+        return min(0, healthy + pending - self.expect.min) or None
+
+    @property
+    def why_unexpected(self) -> Reason | None:
+        """Return the reason if there are fewer or more Healthy devices than expected."""
+        if not (off_by := self.off_by):
+            return None
+        healthy = sum(entry.is_healthy for entry in self.devices.values())
+        text = f"{plural(healthy, 'device')} Healthy, expected {self.expect}"
+        if off_by > 0:
+            return Reason(Code.TOO_MANY, text)
+        lacking = {
+            "not Healthy": [name for name, entry in self.devices.items() if not entry.is_healthy],
+            "forgotten": self.forgotten,
+        }
+        named = (f"; {what}: {first_few(ids, 5)}" for what, ids in lacking.items() if ids)
+        return Reason(Code.TOO_FEW, text + "".join(named))
+
+    @property
     def why_empty(self) -> tuple[str, str]:
         """Return why there are no devices, as text and as the code; empty strings if there are.
 
@@ -203,6 +243,22 @@ class DeviceList:
 
 
 NOTHING = DeviceList()
+
+
+def still_forgotten(before: DeviceList, entries: Collection[Entry[Device]]) -> tuple[str, ...]:
+    """Return the IDs of devices that were forgotten and are not among the listed entries.
+
+    ``entries`` are those of the next list, and those that it drops. A device that the config no
+    longer matches, or lists under another name, is not lost.
+    """
+    listed = {entry.device.id for entry in entries if is_listed(entry)}
+    dropped = (
+        entry.device.id
+        for entry in entries
+        if not is_listed(entry) and not all(reason.code.is_routine for reason in entry.reasons)
+    )
+    gone = (name for name in (*before.forgotten, *dropped) if name not in listed)
+    return tuple(dict.fromkeys(gone))[-MAX_FORGOTTEN:]
 
 
 def next_due(devices: DeviceList, *, now: float) -> float | None:

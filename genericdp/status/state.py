@@ -14,6 +14,7 @@ from genericdp.config.files import Loaded
 from genericdp.devices.devicelist import DeviceList
 from genericdp.host import descriptors
 from genericdp.logs import add_subject, timestamp
+from genericdp.model import ServedBy
 from genericdp.printing import shortened
 from genericdp.reasons import Code, Reason
 from genericdp.status import view
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
     Results = Mapping[str, Sequence[Outcome | None]]
     """The latest result of each probe, in the order of the config, by device ID."""
     HardwareOf = Mapping[Identity, view.HardwareLabels]
-    Holders = Mapping[str, Sequence[tuple[str, str]]]
-    """Share and holder of each share that is held, by device ID."""
+    Holders = Mapping[str, Sequence[tuple[str, str, float | None]]]
+    """Share, holder, and since when in seconds since 1970, of each held share, by device ID."""
 
 MAX_EVENTS = 200
 _MAX_CHARACTERS = 2000
@@ -125,6 +126,8 @@ class ResourceState:
     devices: DeviceList = NOT_YET_DECIDED
     results: Results = field(default_factory=dict)
     holders: Holders = field(default_factory=dict)
+    allocated: int | None = None
+    """How many of its devices are held; None if that is not known."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -171,6 +174,7 @@ def collect_state(sources: Sources, *, with_results: bool = False) -> DaemonStat
     """
     supervisor, kubelet = sources.supervisor, sources.supervisor.kubelet
     plugins, holders = supervisor.reconciler.running, _holders(supervisor.reconciler.held())
+    unknown = supervisor.holders_unknown
     return DaemonState(
         node=supervisor.settings.node_name,
         time=time.time(),  # noqa: TID251  # to be shown
@@ -188,25 +192,31 @@ def collect_state(sources: Sources, *, with_results: bool = False) -> DaemonStat
                     _resource(
                         resource, plugins.get(resource.name), supervisor, with_results=with_results
                     ),
-                    holders=holders.get(resource.name, {}),
+                    holders=(held := holders.get(resource.name, {})),
+                    allocated=None if unknown and not _is_by_dra(resource) else len(held),
                 )
                 for resource in supervisor.named.values()
             )
         ),
-        holders_unknown=supervisor.holders_unknown,
+        holders_unknown=unknown,
         claims={} if supervisor.reconciler.dra is None else supervisor.reconciler.dra.claim_counts,
         events=sources.events.last(),
     )
 
 
-def _holders(held: Iterable[HeldDevice]) -> dict[str, dict[str, list[tuple[str, str]]]]:
-    """Return share and holder of each share that is held, by resource and device ID."""
-    found: dict[str, dict[str, list[tuple[str, str]]]] = {}
+def _is_by_dra(resource: Resource) -> bool:
+    return resource.served_by is ServedBy.DRA
+
+
+def _holders(held: Iterable[HeldDevice]) -> Mapping[str, Holders]:
+    """Return the holders of each share that is held, by resource and device ID."""
+    found: dict[str, dict[str, list[tuple[str, str, float | None]]]] = {}
     for device in held:
         resource, device_id, _ = device.name
-        pairs = found.setdefault(resource, {}).setdefault(device_id, [])
         for share, names in device.holders.items():
-            pairs += ((share, name) for name in names)
+            since = device.since.get(share)
+            holders = found.setdefault(resource, {}).setdefault(device_id, [])
+            holders += ((share, name, since) for name in names)
     return found
 
 
@@ -309,8 +319,8 @@ def _resource_document(state: ResourceState, hardware: HardwareOf) -> view.Docum
             ),
             "since": _time(clock + entry.since),
             "holders": [
-                {"share": share, "holder": holder}
-                for share, holder in state.holders.get(device.id, ())
+                {"share": share, "holder": holder, "since": _time(since)}
+                for share, holder, since in state.holders.get(device.id, ())
             ],
         }
 
@@ -323,6 +333,7 @@ def _resource_document(state: ResourceState, hardware: HardwareOf) -> view.Docum
         reason=state.reason,
         since=_time(state.since),
         contested=state.contested,
+        allocated=state.allocated,
     )
 
 

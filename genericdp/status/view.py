@@ -134,11 +134,24 @@ def resource(
         ),
         "empty": empty,
         "emptyCause": cause,
+        "expected": _expected_document(devices),
         "devices": documents,
         "notOffered": [
             {"path": entry.device.path, "code": entry.code, "reason": entry.text}
             for entry in devices.not_offered
         ],
+    }
+
+
+def _expected_document(devices: DeviceList) -> Document | None:
+    if (expected := devices.expect) is None:
+        return None
+    reason = devices.why_unexpected
+    return {
+        "min": expected.min,
+        "max": expected.max,
+        "code": "" if reason is None else reason.code,
+        "reason": "" if reason is None else reason.text,
     }
 
 
@@ -203,6 +216,15 @@ def not_offered(resources: Iterable[Document]) -> list[str]:
         f"{resource['name']}: {refused['path']}: {refused['reason']}"
         for resource in resources
         for refused in resource["notOffered"]
+    ]
+
+
+def not_as_expected(resources: Iterable[Document]) -> list[str]:
+    """Return a line for each resource with fewer or more Healthy devices than expected."""
+    return [
+        f"{each['name']}: {expected['reason']}"
+        for each in resources
+        if (expected := each.get("expected")) and expected["code"]
     ]
 
 

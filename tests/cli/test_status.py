@@ -31,6 +31,7 @@ from tests.status.samples import (
     at,
     config,
     device,
+    expected,
     many,
     resource,
     status,
@@ -318,6 +319,7 @@ def test_what_is_wrong_comes_first() -> None:
     titles = [entry for entry in shown if entry.endswith(":") and not entry.startswith(" ")]
     assert titles == [
         "Not ready:",
+        "Not as expected:",
         "The config on disk has been REFUSED since 2026-11-21 18:58:25 UTC:",
         "Warnings of the config:",
         "Never reloaded:",
@@ -407,23 +409,40 @@ def test_the_state_is_told_in_lines(document: Document, expected: list[str]) -> 
 def test_what_dra_serves_is_told_with_the_reason_if_it_does_not() -> None:
     shown = plain(status(DRA, resource("example.com/b", servedBy="devicePlugin")))
     row, other = shown[shown.index("Resources:") + 2 :][:2]
-    assert re.split("  +", row) == ["example.com/a", "NO, DRA", "-", "0 of 0", "0", "0", LATE]
+    assert re.split("  +", row) == ["example.com/a", "NO, DRA", "-", "0 of 0", "0", "0", "0", LATE]
     assert re.split("  +", other)[1] == "yes"
 
 
 def test_the_holders_of_a_device_are_shown() -> None:
     holders = [{"share": f"ttyUSB0::{n}", "holder": f"pod home/p{n}"} for n in range(1, 6)]
     sample = device(0, shares=6, holders=holders)
-    other = device(1, holders=[{"share": "ttyUSB1", "holder": "claim home/stick"}])
+    stick = {"share": "ttyUSB1", "holder": "claim home/stick", "since": at(NOW - 7200)}
+    other = device(1, holders=[stick])
     shown = plain(status(resource("example.com/a", sample, other, device(2))))
     heading, *rows = shown[shown.index("Devices:") + 1 :][:4]
     assert re.split("  +", heading)[-2:] == ["HELD BY", "WHY"]
     assert [re.split("  +", row)[-2] for row in rows] == [
         "pod home/p1 (ttyUSB0::1), pod home/p2 (ttyUSB0::2), pod home/p3 (ttyUSB0::3) and 2 more",
-        "claim home/stick",
+        "claim home/stick (2 h)",
         "-",
     ]
     assert not any("HELD BY" in line for line in plain(many(1, 2)))
+
+
+def test_what_is_missing_and_what_is_in_use_has_columns_where_it_is_known() -> None:
+    why = "1 device Healthy, expected 8; forgotten: ttyUSB1"
+    lacking = resource("a", device(0), expected=expected(8, "too_few", why))
+    at_least = resource("b", expected={**expected(1), "max": None}, allocated=None)
+    shown = plain(status(lacking, at_least, resource("c", device(2), allocated=1)))
+    assert shown[shown.index("Not as expected:") + 1] == f"  a: {why}"
+    heading, *rows = shown[shown.index("Resources:") + 1 :][:4]
+    columns = re.split("  +", heading)[3:-1]
+    assert columns == ["HEALTHY", "EXPECTED", "ALLOCATABLE", "CAPACITY", "IN USE"]
+    assert [re.split("  +", row)[3:-1] for row in rows] == [
+        ["1 of 1", "8", "1", "1", "0"],
+        ["0 of 0", "at least 1", "0", "0", "-"],
+        ["1 of 1", "-", "1", "1", "1"],
+    ]
 
 
 def test_colors_are_beside_the_text_and_never_instead() -> None:

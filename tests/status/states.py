@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from genericdp.config.files import Loaded
@@ -15,7 +16,16 @@ from genericdp.errors import Problem
 from genericdp.health.kinds.exec import ExecCheck
 from genericdp.health.kinds.kernellog import KernelLogCheck
 from genericdp.host.descriptors import Supply
-from genericdp.model import Command, Hook, PathSelector, Place, Probe, Resource, Selector
+from genericdp.model import (
+    Command,
+    Expectation,
+    Hook,
+    PathSelector,
+    Place,
+    Probe,
+    Resource,
+    Selector,
+)
 from genericdp.policy import SECTIONS, Policy, Section
 from genericdp.reasons import Code, Reason
 from genericdp.status.state import DaemonState, ResourceState
@@ -75,7 +85,12 @@ def resource(name: str = NAME, *, count: int = 2, **keys: Any) -> ResourceState:
         "registered": True,
         "reason": "",
         "contested": "somebody",
-        "devices": devices(*listed, not_offered={"/dev/x": "odd"}),
+        "devices": replace(
+            devices(*listed, not_offered={"/dev/x": "odd"}),
+            owned=frozenset(),
+            expect=Expectation(min=4, max=8),
+        ),
+        "allocated": 1,
     }
     return ResourceState(**{**known, **keys})
 
