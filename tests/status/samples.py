@@ -47,6 +47,8 @@ def resource(name: str, *devices: Document, **keys: object) -> Document:
         "reason": "",
         "since": at(NOW - 273_000),
         "contested": "",
+        "allocated": sum(bool(device["holders"]) for device in devices),
+        "expected": None,
         "capacity": sum(device["shares"] for device in devices),
         "allocatable": sum(
             each_device["shares"] for each_device in devices if not each_device["reason"]
@@ -121,9 +123,14 @@ def many(resources: int, devices: int) -> Document:
     )
 
 
-def held(holder: str, share: str) -> Document:
+def held(holder: str, share: str, since: str | None = None) -> Document:
     """Return who holds a share."""
-    return {"share": share, "holder": holder}
+    return {"share": share, "holder": holder, "since": since}
+
+
+def expected(count: int, code: str = "", reason: str = "") -> Document:
+    """Return that exactly this many devices are expected."""
+    return {"min": count, "max": count, "code": code, "reason": reason}
 
 
 def probe(name: str, result: str = "success", reason: str = "") -> Document:
@@ -156,7 +163,7 @@ SERIAL = resource(
         model="FT232R USB UART",
         serial="A50285BI",
         driver="ftdi_sio",
-        holders=[held("pod home/zigbee2mqtt-0", "ttyUSB0")],
+        holders=[held("pod home/zigbee2mqtt-0", "ttyUSB0", at(NOW - 81_000))],
     ),
     device(
         1,
@@ -175,6 +182,9 @@ SERIAL = resource(
         {"path": "/dev/ttyUSB7", "reason": "usb.serial is not known, and id needs it"},
         {"path": "/dev/ttyUSB8", "reason": "excluded by .resources[0].exclude[1]"},
     ],
+    expected=expected(
+        6, "too_few", "3 devices Healthy, expected 6; not Healthy: ttyUSB1, ttyUSB2, ttyUSB5"
+    ),
 )
 GPU = resource(
     "example.com/gpu",
@@ -187,7 +197,10 @@ GPU = resource(
             nodes=[f"/dev/dri/card{n}", f"/dev/dri/renderD12{n}"],
             model="GA102GL [RTX A5000]",
             driver="i915",
-            holders=[held("pod ml/train-0", f"renderD12{n}::{i}") for i in range(n)],
+            holders=[
+                held("pod ml/train-0", f"renderD12{n}::{i}", at(NOW - 600) if i else None)
+                for i in range(n)
+            ],
         )
         for n in range(4)
     ),

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.status.chromium import WHY_NOT, chromium
 from tests.status.page_server import served
-from tests.status.samples import EMPTY, LOOPS, RICH, SERIAL, fleet, many, status
+from tests.status.samples import EMPTY, LOOPS, RICH, SERIAL, expected, fleet, many, status
 
 DOCS = {
     **RICH,
@@ -21,7 +21,15 @@ DOCS = {
     "ready": True,
     "notReady": [],
     "resources": [
-        {**SERIAL, "devices": SERIAL["devices"][:4], "capacity": 4, "allocatable": 2},
+        {
+            **SERIAL,
+            "devices": SERIAL["devices"][:4],
+            "capacity": 4,
+            "allocatable": 2,
+            "expected": expected(
+                4, "too_few", "2 devices Healthy, expected 4; not Healthy: ttyUSB1, ttyUSB2"
+            ),
+        },
         LOOPS,
     ],
     "config": {**RICH["config"], "warnings": [], "pinned": []},

@@ -11,10 +11,13 @@ from tests.status.page_server import served
 from tests.status.samples import (
     EMPTY,
     NET,
+    NOW,
     RICH,
     SCRIPT,
     SERIAL,
+    at,
     device,
+    expected,
     fleet,
     held,
     many,
@@ -249,7 +252,7 @@ async def test_the_latest_results_of_probes_stand_beside_the_device(browser: Bro
 async def test_the_holders_of_a_device_stand_beside_it(browser: Browser) -> None:
     shares = [held(f"pod home/p{n}", f"ttyUSB0::{n}") for n in range(1, 9)]
     sample = device(0, shares=9, holders=shares)
-    other = device(1, holders=[held("claim home/stick", "ttyUSB1")])
+    other = device(1, holders=[held("claim home/stick", "ttyUSB1", at(NOW - 7200))])
     found = resource("example.com/a", sample, other, device(2))
     async with served(status(found), browser) as (shown, page):
         cells = "[...document.querySelectorAll('td.holders')].map((one) => one.innerText)"
@@ -258,13 +261,34 @@ async def test_the_holders_of_a_device_stand_beside_it(browser: Browser) -> None
             *(f"pod home/p{n} (ttyUSB0::{n})" for n in range(1, 6)),
             "and 3 more",
         ]
-        assert (second, third) == ("claim home/stick", "-")
+        assert (second, third) == ("claim home/stick (for 2 h)", "-")
         assert "known, with each device" in await text_of(page, "#kubelet + .facts")
         unknown = {"known": False, "reason": "start with --pod-resources"}
         shown.status = status(resource("example.com/a", device(0)), holders=unknown)
         await page.refresh()
         await page.until("document.body.innerText.includes('unknown (start with --pod-resources)')")
         assert await page.ask("document.querySelectorAll('.holders').length") == 0
+
+
+async def test_a_resource_that_can_give_nothing_or_lacks_devices_does_not_look_fine(
+    browser: Browser,
+) -> None:
+    sick = resource("example.com/a", device(0, reason="broken"), device(1, reason="broken"))
+    lost = resource(
+        "example.com/b",
+        expected=expected(8, "too_few", "0 devices Healthy, expected 8; forgotten: ttyUSB0"),
+    )
+    fine = resource("example.com/c", device(2), expected=expected(1))
+    async with served(status(fine, sick, lost), browser) as (_, page):
+        cells = "[...document.querySelectorAll('.list > tbody > tr > .state')]"
+        states = await page.ask(f"{cells}.map((cell) => cell.innerText)")
+        assert [text.split() for text in states] == [
+            ["Registered", "None", "allocatable"],
+            ["Registered", "Too", "few"],
+            ["Registered"],
+        ]
+        assert "forgotten: ttyUSB0" in await text_of(page, ".list")
+        assert "1 resource not as expected" in await text_of(page, ".node")
 
 
 async def test_no_more_is_shown_than_fits(browser: Browser) -> None:
