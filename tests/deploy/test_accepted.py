@@ -60,9 +60,10 @@ def _list(items: dict[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": items}
 
 
-RELABELING = _object(sourceLabels=_list(TEXT), targetLabel=TEXT)
-ENDPOINT = _object(port=TEXT, path=TEXT, interval=TEXT, relabelings=_list(RELABELING))
-RULE = _object(alert=TEXT, expr=TEXT, labels=TEXTS, annotations=TEXTS, **{"for": TEXT})
+RELABELING = _object(sourceLabels=_list(TEXT), targetLabel=TEXT, regex=TEXT, action=TEXT)
+RELABELINGS = dict.fromkeys(("relabelings", "metricRelabelings"), _list(RELABELING))
+ENDPOINT = _object(port=TEXT, path=TEXT, interval=TEXT, **RELABELINGS)
+RULE = _object(alert=TEXT, record=TEXT, expr=TEXT, labels=TEXTS, annotations=TEXTS, **{"for": TEXT})
 OPERATOR = {
     "PodMonitor": _object(selector=_object(matchLabels=TEXTS), podMetricsEndpoints=_list(ENDPOINT)),
     "PrometheusRule": _object(groups=_list(_object(name=TEXT, rules=_list(RULE)))),

@@ -25,10 +25,13 @@ SITE = PROJECT["tool"]["genericdp"]["site"].rstrip("/")
 ALERTS_FILE = MONITORING / "prometheusrule.yaml"
 RULES = yaml.safe_load(ALERTS_FILE.read_text())["spec"]
 RULES_TEST = ROOT / "tests/deploy/rules_test.yaml"
-ALERTS = {rule["alert"]: rule for group in RULES["groups"] for rule in group["rules"]}
-DASHBOARD = json.loads((MONITORING / "grafana-dashboard.json").read_text())
-PANELS = DASHBOARD["panels"]
-VARIABLES = DASHBOARD["templating"]["list"]
+ALL_RULES = [rule for group in RULES["groups"] for rule in group["rules"]]
+ALERTS = {rule["alert"]: rule for rule in ALL_RULES if "alert" in rule}
+RECORDED = {rule["record"] for rule in ALL_RULES if "record" in rule}
+DASHBOARDS = {
+    name: json.loads((MONITORING / f"grafana-{name}.json").read_text())
+    for name in ("dashboard", "fleet")
+}
 
 KNOWN = {each_metric.name: set(each_metric.labels) for each_metric in METRICS}
 for _one in METRICS:
@@ -38,11 +41,16 @@ for _one in METRICS:
         }
 FOREIGN = {
     *("process_start_time_seconds", "process_resident_memory_bytes", "process_cpu_seconds_total"),
-    *("kube_daemonset_status_desired_number_scheduled", "kube_daemonset_status_number_available"),
-    *("kube_daemonset_status_updated_number_scheduled", "up", "ALERTS"),
+    *("kube_daemonset_status_desired_number_scheduled", "up", "ALERTS"),
+    *("kube_daemonset_status_updated_number_scheduled", "kube_pod_info", "kube_pod_status_ready"),
+    *("kube_daemonset_status_current_number_scheduled", "kube_node_spec_unschedulable"),
+    "kube_node_status_condition",
 }
 """What the client library, Prometheus and kube-state-metrics bring."""
+RESULT_LABELS = {"result", "resource", "state", "reason"}
+"""Of the recorded series."""
 SCRAPED = {"job", "instance", "namespace", "pod", "node", "daemonset"}
+OF_KUBERNETES = {"condition", "status", "created_by_kind", "created_by_name"}
 RESULTS = {
     *get_args(tally.AllocationResult),
     *get_args(tally.RegistrationResult),
@@ -54,22 +62,31 @@ CONDITION = re.compile(r'(\w+)(=~|!~|!=|=)"([^"]*)"')
 
 
 def dashboard_expressions() -> list[str]:
-    targets = [target["expr"] for panel in PANELS for target in panel.get("targets", ())]
-    return targets + [
-        variable["query"]["query"] for variable in VARIABLES if variable["type"] == "query"
+    boards = DASHBOARDS.values()
+    panels = [panel for board in boards for panel in board["panels"]]
+    variables = [variable for board in boards for variable in board["templating"]["list"]]
+    notes = [note for board in boards for note in board.get("annotations", {}).get("list", ())]
+    return [
+        *(target["expr"] for panel in panels for target in panel.get("targets", ())),
+        *(note["expr"] for note in notes),
+        *(variable["query"]["query"] for variable in variables if variable["type"] == "query"),
     ]
 
 
-EXPRESSIONS = [rule["expr"] for rule in ALERTS.values()] + dashboard_expressions()
+EXPRESSIONS = [rule["expr"] for rule in ALL_RULES] + dashboard_expressions()
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_every_metric_is_one_that_there_is(expression: str) -> None:
     named = set(re.findall(r"\b(?:genericdp|process|kube)_[a-z_]+", expression))
     assert named <= KNOWN.keys() | FOREIGN
+    assert set(re.findall(r"\bgenericdp:[a-z0-9_:]+", expression)) <= RECORDED
     for metric, inside in SELECTOR.findall(expression):
         for label, _, value in CONDITION.findall(inside):
-            assert label in KNOWN.get(metric, SCRAPED) | SCRAPED
+            if metric.startswith("kube_"):
+                assert label in OF_KUBERNETES | SCRAPED
+                continue
+            assert label in KNOWN.get(metric, RESULT_LABELS) | SCRAPED
             if label == "state":
                 states = {"prepared", "gone"} if "claims" in metric else {"Healthy", "Unhealthy"}
                 assert value in states
@@ -83,11 +100,8 @@ def test_an_alert_says_what_it_means_and_where_to_read_on(name: str) -> None:
     assert rule["labels"]["severity"] in {"critical", "warning", "info"}
     assert len(rule["annotations"]["summary"]) < 160
     assert len(rule["annotations"]["description"]) > 100
-    at = f"#alert-{name.lower()}"
-    if SITE:
-        assert rule["annotations"]["runbook_url"] == f"{SITE}/how-to/monitor.html{at}"
-    else:
-        assert rule["annotations"]["runbook"] == f"docs/how-to/monitor.md{at}"
+    url = f"{SITE}/how-to/monitor.html#alert-{name.lower()}" if SITE else None
+    assert rule["annotations"].get("runbook_url") == url
     assert f"### Alert {name}\n\n*{rule['labels']['severity']}.* " in page
 
 
@@ -96,11 +110,10 @@ def test_runbooks_lead_to_the_site_where_there_is_one(site: str, tmp_path: Path)
     _generate(tmp_path, site=site)
     texts = {path: (tmp_path / path.relative_to(ROOT)) for path in (ALERTS_FILE, RULES_TEST)}
     rules = yaml.safe_load(texts[ALERTS_FILE].read_text())["spec"]
-    for alert in (rule for group in rules["groups"] for rule in group["rules"]):
-        at, notes = f"#alert-{alert['alert'].lower()}", alert["annotations"]
-        assert notes.get("runbook") == (None if site else f"docs/how-to/monitor.md{at}")
-        assert notes.get("runbook_url") == (f"{site}/how-to/monitor.html{at}" if site else None)
-    assert ("docs/how-to/monitor.md" in texts[RULES_TEST].read_text()) is not bool(site)
+    for rule in (rule for group in rules["groups"] for rule in group["rules"] if "alert" in rule):
+        url = f"{site}/how-to/monitor.html#alert-{rule['alert'].lower()}" if site else None
+        assert rule["annotations"].get("runbook_url") == url
+    assert ("/how-to/monitor.html#" in texts[RULES_TEST].read_text()) is bool(site)
     _generate(tmp_path, site=SITE)
     for path, made in texts.items():
         assert made.read_text() == path.read_text()
@@ -166,11 +179,13 @@ def test_what_an_alert_asks_of_a_duration_is_the_bound_of_a_bucket() -> None:
     assert {float(entry) for entry in asked} <= {*tally.BOUNDS}
 
 
-def test_panels_have_ids_and_places_of_their_own() -> None:
-    ids = [panel["id"] for panel in PANELS]
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_panels_have_ids_and_places_of_their_own(name: str) -> None:
+    panels = DASHBOARDS[name]["panels"]
+    ids = [panel["id"] for panel in panels]
     assert len(set(ids)) == len(ids)
     taken: set[tuple[int, int]] = set()
-    for place in (panel["gridPos"] for panel in PANELS):
+    for place in (panel["gridPos"] for panel in panels):
         cells = {
             (x, y)
             for x in range(place["x"], place["x"] + place["w"])
@@ -181,7 +196,8 @@ def test_panels_have_ids_and_places_of_their_own() -> None:
         taken |= cells
 
 
-def test_the_dashboard_takes_its_data_from_where_one_chooses() -> None:
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_a_dashboard_takes_its_data_from_where_one_chooses(name: str) -> None:
     def sources(value: Any) -> list[Any]:
         if isinstance(value, dict):
             own = [value["datasource"]] if "datasource" in value else []
@@ -192,10 +208,20 @@ def test_the_dashboard_takes_its_data_from_where_one_chooses() -> None:
             else []
         )
 
-    assert {json.dumps(source) for source in sources(DASHBOARD)} == {
+    assert {json.dumps(source) for source in sources(DASHBOARDS[name])} == {
         '{"type": "prometheus", "uid": "${datasource}"}'
     }
-    assert [variable["name"] for variable in VARIABLES] == ["datasource", "node", "resource"]
+    variables = {variable["name"] for variable in DASHBOARDS[name]["templating"]["list"]}
+    used = set(re.findall(r"\$\{?([a-z]+)", json.dumps(DASHBOARDS[name])))
+    assert used == variables
+
+
+def test_the_fleet_leads_to_the_dashboard_of_a_node() -> None:
+    text = json.dumps(DASHBOARDS["fleet"])
+    board = DASHBOARDS["dashboard"]
+    assert set(re.findall(r"/d/(.*?)\?var-datasource=\S+?&var-(\w+)=", text)) == {
+        (board["uid"], "node")
+    }
 
 
 @pytest.mark.deploy
@@ -233,14 +259,15 @@ def test_the_scrape_job_of_the_docs_sets_what_the_alerts_use() -> None:
         config.get("target_label", config.get("action")): config
         for config in job["relabel_configs"]
     }
-    assert rules.keys() == {"keep", "node", "pod"}
+    assert rules.keys() == {"keep", "node", "pod", "namespace", "daemonset"}
     manifest = yaml.safe_load((ROOT / "deploy/kustomize/base/daemonset.yaml").read_text())
     (container,) = manifest["spec"]["template"]["spec"]["containers"]
     assert [port["name"] for port in container["ports"]] == [rules["keep"]["regex"]]
     monitor = ROOT / "deploy/kustomize/components/monitoring/podmonitor.yaml"
     (endpoint,) = yaml.safe_load(monitor.read_text())["spec"]["podMetricsEndpoints"]
     assert endpoint["relabelings"] == [
-        {"sourceLabels": rules["node"]["source_labels"], "targetLabel": "node"}
+        {"sourceLabels": rules[label]["source_labels"], "targetLabel": label}
+        for label in ("node", "daemonset")
     ]
 
 
@@ -261,7 +288,8 @@ def test_promtool_reads_every_expression_of_the_dashboard(tmp_path: Any) -> None
         for expression in dashboard_expressions()
         if not expression.startswith("label_values")
     ]
-    exprs = [entry.replace("$__rate_interval", "5m") for entry in shown]
+    values = {"$__rate_interval": "5m", "$before": "1d"}
+    exprs = [re.sub(r"\$\w+", lambda name: values.get(name[0], name[0]), entry) for entry in shown]
     records = [{"record": f"panel:{i}", "expr": expr} for i, expr in enumerate(exprs)]
     path = tmp_path / "rules.yaml"
     path.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": records}]}))
