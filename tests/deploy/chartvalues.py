@@ -83,7 +83,17 @@ VALUES: dict[str, dict[str, Any]] = {
     },
     "monitoring": {
         "monitoring": {
-            "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+            "podMonitor": {
+                "enabled": True,
+                "labels": {"release": "prometheus"},
+                "metricRelabelings": [
+                    {
+                        "sourceLabels": ["__name__"],
+                        "regex": "genericdp_.*_bucket",
+                        "action": "drop",
+                    }
+                ],
+            },
             "prometheusRule": {"enabled": True},
             "dashboard": {"enabled": True, "annotations": {"directory": "hardware"}},
         }

@@ -40,8 +40,8 @@ UNPRIVILEGED = {
     "capabilities": {"drop": ["ALL"]},
 }
 PRIVILEGED = {"privileged": True, "readOnlyRootFilesystem": True}
-SURGE = {"maxSurge": 1, "maxUnavailable": 0}
-ONE_BY_ONE = {"maxSurge": 0, "maxUnavailable": 1}
+SURGE = {"maxSurge": "5%", "maxUnavailable": 0}
+WITHOUT = {"maxSurge": 0, "maxUnavailable": "5%"}
 
 
 def expect_daemonset(
@@ -72,7 +72,7 @@ def expect_daemonset(
     assert pod["terminationGracePeriodSeconds"] == 15
     assert daemonset["spec"]["updateStrategy"] == {
         "type": "RollingUpdate",
-        "rollingUpdate": ONE_BY_ONE if host_network else SURGE,
+        "rollingUpdate": WITHOUT if host_network else SURGE,
     }
     _expect_container(container, host="127.0.0.1" if host_network else None)
     _expect_config(daemonset)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from genericdp import __version__
 from genericdp.config.load import load
 
 from tests.deploy.chartvalues import CONFIG, VALUES
@@ -282,12 +283,15 @@ def test_monitoring_is_what_lies_in_its_directory(helm: Path) -> None:
     assert labels.items() >= monitor["spec"]["selector"]["matchLabels"].items()
     theirs = ROOT / "deploy/kustomize/components/monitoring/podmonitor.yaml"
     endpoints = yaml.safe_load(theirs.read_text())["spec"]["podMetricsEndpoints"]
-    assert monitor["spec"]["podMetricsEndpoints"] == endpoints
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    assert endpoint.pop("metricRelabelings")[0]["action"] == "drop"
+    assert [endpoint] == endpoints
     rule = yaml.safe_load((MONITORING / "prometheusrule.yaml").read_text())
     assert only(made, "PrometheusRule")["spec"] == rule["spec"]
     (board,) = [m for m in of_kind(made, "ConfigMap") if "dashboard" in m["metadata"]["name"]]
-    shipped = json.loads((MONITORING / "grafana-dashboard.json").read_text())
-    assert json.loads(board["data"]["genericdp.json"]) == shipped
+    for name, shipped in (("genericdp", "dashboard"), ("genericdp-fleet", "fleet")):
+        content = json.loads((MONITORING / f"grafana-{shipped}.json").read_text())
+        assert json.loads(board["data"][f"{name}.json"]) == content
 
 
 @pytest.mark.parametrize("name", VALUES)
@@ -343,12 +347,74 @@ def test_a_number_in_place_of_a_text_is_refused(helm: Path) -> None:
 
 def test_a_share_of_the_nodes_is_updated_at_a_time(helm: Path) -> None:
     """Found by a new user: what was not said of the two came from the API server, and clashed."""
-    made = render_helm(helm, {"updateStrategy": {"rollingUpdate": {"maxSurge": "5%"}}})
+    made = render_helm(helm, {"updateStrategy": {"rollingUpdate": {"maxSurge": "20%"}}})
     strategy = only(made, "DaemonSet")["spec"]["updateStrategy"]
-    share = {"maxSurge": "5%", "maxUnavailable": 0}
+    share = {"maxSurge": "20%", "maxUnavailable": 0}
     assert strategy == {"type": "RollingUpdate", "rollingUpdate": share}
     made = render_helm(helm, {"updateStrategy": {"type": "OnDelete"}})
     assert only(made, "DaemonSet")["spec"]["updateStrategy"] == {"type": "OnDelete"}
+
+
+def test_a_group_has_the_image_of_all_or_a_version_of_its_own(helm: Path) -> None:
+    group = {"existingConfigMap": "mine"}
+    digest = f"sha256:{'0' * 64}"
+    groups = {
+        "all": group,
+        "tag": group | {"image": {"tag": "2.0"}},
+        "digest": group | {"image": {"digest": digest}},
+        "other": group | {"image": {"repository": "r.example/fork", "pullPolicy": "Always"}},
+    }
+    image = {"repository": "r.example/g", "tag": "1.0"}
+    values = {"image": image, "nodeGroups": groups}
+    made = of_kind(render_helm(helm, values), "DaemonSet")
+    images = {
+        daemonset["metadata"]["labels"]["genericdp.io/group"]: (
+            daemon(daemonset)["image"],
+            daemon(daemonset)["imagePullPolicy"],
+            daemonset["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/version"],
+        )
+        for daemonset in made
+    }
+    assert images == {
+        "all": ("r.example/g:1.0", "IfNotPresent", "1.0"),
+        "tag": ("r.example/g:2.0", "IfNotPresent", "2.0"),
+        "digest": (f"r.example/g@{digest}", "IfNotPresent", __version__),
+        "other": ("r.example/fork:1.0", "Always", "1.0"),
+    }
+    image["digest"] = digest
+    (canary,) = [
+        daemon(daemonset)["image"]
+        for daemonset in of_kind(render_helm(helm, values), "DaemonSet")
+        if daemonset["metadata"]["name"].endswith("-tag")
+    ]
+    assert canary == "r.example/g:2.0"
+
+
+@pytest.mark.parametrize("kind", ["HelmRelease", "Application"])
+def test_the_canaries_of_the_docs_are_a_daemonset_of_their_own(kind: str, helm: Path) -> None:
+    page = (ROOT / "docs/how-to/upgrading.md").read_text()
+    blocks = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (spec,) = (
+        document["spec"]
+        for block in blocks
+        for document in [yaml.safe_load(block)]
+        if document.get("kind") == kind
+    )
+    values = spec["values"] if "values" in spec else spec["source"]["helm"]["valuesObject"]
+    made = of_kind(render_helm(helm, values), "DaemonSet")
+    images = {d["metadata"]["name"].rpartition("-")[2]: daemon(d)["image"] for d in made}
+    repository = "registry.example/genericdp"
+    assert images == {"canary": f"{repository}:0.2.0", "fleet": f"{repository}:0.1.0"}
+    for daemonset in made:  # each node belongs to one of them
+        pod = pod_spec(daemonset)
+        assert "canary" in str(pod["nodeSelector"]) + str(pod.get("affinity"))
+
+
+def test_a_resource_may_expect_a_number_of_devices(helm: Path) -> None:
+    resource = CONFIG["resources"][0] | {"expect": 8}
+    render_helm(helm, {"config": CONFIG | {"resources": [resource]}})
+    limits = resource | {"expect": {"min": 1, "max": 8}}
+    render_helm(helm, {"config": CONFIG | {"resources": [limits]}})
 
 
 def test_alerts_look_for_what_the_release_is_called(helm: Path) -> None:

@@ -53,6 +53,16 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
+{{- /* The image of a group, as a context for the two above: its own version, or that of all. */ -}}
+{{- define "genericdp.imageOfGroup" -}}
+{{- $own := default (dict) .said.image -}}
+{{- $version := pick .all "tag" "digest" -}}
+{{- if or $own.tag $own.digest -}}
+{{- $version = dict "tag" "" "digest" "" -}}
+{{- end -}}
+{{- toJson (merge (dict) $own $version (pick .all "repository" "pullPolicy")) -}}
+{{- end -}}
+
 {{- /* Where the daemon listens; empty: at all addresses of the pod. */ -}}
 {{- define "genericdp.address" -}}
 {{- $given := .Values.http.address -}}
@@ -91,7 +101,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- $_ := include "genericdp.refuseNumbers" (dict "at" (printf "%s[%d]" $at $index) "key" $key "value" $value) -}}
 {{- end -}}
 {{- else if or (kindIs "float64" .value) (kindIs "int64" .value) (kindIs "int" .value) -}}
-{{- $numbers := list "replicas" "groupNeeds" "min" "max" "failureThreshold" "successThreshold" -}}
+{{- $numbers := list "replicas" "expect" "groupNeeds" "min" "max" "failureThreshold" "successThreshold" -}}
 {{- if not (or (has $key $numbers) (hasSuffix "Seconds" $key)) -}}
 {{- fail (printf "%s is read as the number %v before genericdp sees it: write it in quotes, as in vendor: \"0403\"" $at .value) -}}
 {{- end -}}
@@ -114,10 +124,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- range $config -}}
 {{- $_ := set $group . (get $said .) -}}
 {{- end -}}
+{{- $_ := set $group "image" (include "genericdp.imageOfGroup" (dict "said" $said "all" $root.Values.image) | fromJson) -}}
 {{- $groups = append $groups $group -}}
 {{- end -}}
 {{- else -}}
-{{- $group := pick .Values "config" "configFiles" "existingConfigMap" "nodeSelector" "affinity" "tolerations" "resources" "privileged" -}}
+{{- $group := pick .Values "image" "config" "configFiles" "existingConfigMap" "nodeSelector" "affinity" "tolerations" "resources" "privileged" -}}
 {{- $groups = append $groups (merge (dict "name" "" "suffix" "") $group) -}}
 {{- end -}}
 {{- range $groups -}}
