@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -9,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from genericdp.cli.loading import chosen, load_in_time, read_pipes, single
 from genericdp.cli.options import ROOT
-from genericdp.cli.output import print_result
-from genericdp.cli.parser import argument, config_of, flag, is_given, path_option
+from genericdp.cli.output import DATA, print_result
+from genericdp.cli.parser import argument, choice, config_of, flag, is_given, path_option
 from genericdp.errors import UsageError
 from genericdp.printing import plural
 
@@ -47,6 +49,11 @@ ARGUMENTS = {
         f"{ROOT}; with it, also warn of IDs that can change there when the machine boots (default:"
         " /)"
     ),
+    "--output": choice(
+        "how to print; github is for GitHub Actions, which then shows problems and warnings at"
+        " their lines",
+        ("text", *DATA, "github"),
+    ),
 }
 
 
@@ -77,7 +84,8 @@ def execute(arguments: argparse.Namespace) -> int:
     else:
         if applies:
             configs = _applied(configs, arguments)
-        lines = _as_text(configs, strict=arguments.strict)
+        is_github = arguments.output == "github"
+        lines = _as_text(configs, strict=arguments.strict, is_github=is_github)
         print_result(_as_json(configs, is_diff=arguments.diff), lines, arguments.output)
     judged = configs[1:] if arguments.diff else configs  # OLD is active already
     is_refused = arguments.strict and any(config.warnings for config in judged)
@@ -100,11 +108,15 @@ def _applied(configs: Sequence[Loaded], arguments: argparse.Namespace) -> list[L
     return [config if config.problems else applied(config) for config in configs]
 
 
-def _as_text(configs: Sequence[Loaded], *, strict: bool) -> list[str]:
+def _as_text(configs: Sequence[Loaded], *, strict: bool, is_github: bool) -> list[str]:
     problems = [problem for config in configs for problem in config.problems]
-    said = [(problem, str(problem)) for problem in problems]
-    for config in configs:
-        said += ((warning, _as_warning(warning)) for warning in config.warnings)
+    warnings = [warning for config in configs for warning in config.warnings]
+    if is_github:
+        said = [(problem, _as_annotation("error", problem)) for problem in problems]
+        said += ((warning, _as_annotation("warning", warning)) for warning in warnings)
+    else:
+        said = [(problem, str(problem)) for problem in problems]
+        said += ((warning, _as_warning(warning)) for warning in warnings)
     lines = [line for _, line in sorted(set(said))]
     if problems:
         files = len({problem.file for problem in problems})
@@ -127,9 +139,32 @@ def _files(configs: Sequence[Loaded]) -> int:
     return len(manifests) + sum(path not in manifests for path in others)
 
 
+def _place(problem: Problem) -> str:
+    return f"{problem.file}:{problem.line}:{problem.column}: "
+
+
 def _as_warning(warning: Problem) -> str:
-    place = f"{warning.file}:{warning.line}:{warning.column}: "
+    place = _place(warning)
     return f"{place}warning: {str(warning).removeprefix(place)}"
+
+
+def _as_annotation(level: str, problem: Problem) -> str:
+    """Return the workflow command that shows a problem at its line, in the files of a change."""
+    text = str(problem)
+    if problem.file == "<stdin>":  # not a file of the repository
+        return f"::{level}::{_escaped(text)}"
+    file = problem.file
+    with suppress(OSError):  # the working directory was deleted
+        # A step may run below the directory of the repository, in which GitHub looks for files.
+        path = os.path.relpath(file, os.environ.get("GITHUB_WORKSPACE") or ".")
+        file = file if path.startswith("../") else path
+    place = f"file={_escaped(file, ':,')},line={problem.line},col={problem.column}"
+    return f"::{level} {place}::{_escaped(text.removeprefix(_place(problem)))}"
+
+
+def _escaped(text: str, more: str = "") -> str:
+    """Escape a string as workflow commands require it; for a property, ``more`` as well."""
+    return "".join(f"%{ord(char):02X}" if char in f"%\r\n{more}" else char for char in text)
 
 
 def _as_json(configs: Sequence[Loaded], *, is_diff: bool) -> dict[str, object]:

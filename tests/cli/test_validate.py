@@ -136,3 +136,74 @@ def test_a_filesystem_that_does_not_answer_is_a_problem() -> None:
         "/nfs/x.yaml:1:1: loading the config took longer than 0.05 s:"
         " its filesystem hangs, or this machine is too busy"
     )
+
+
+def _unescaped(text: str) -> str:
+    """Read a value of a workflow command as GitHub's runner does."""
+    for code, char in (("%0D", "\r"), ("%0A", "\n"), ("%3A", ":"), ("%2C", ","), ("%25", "%")):
+        text = text.replace(code, char)
+    return text
+
+
+def _annotation(line: str) -> tuple[str, dict[str, str], str]:
+    """Read a workflow command: its name, its properties and its message."""
+    head, _, message = line.removeprefix("::").partition("::")
+    command, _, properties = head.partition(" ")
+    pairs = (pair.split("=", 1) for pair in properties.split(",") if pair)
+    return command, {key: _unescaped(value) for key, value in pairs}, _unescaped(message)
+
+
+def test_github_shows_a_problem_at_its_line(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "sub/50%,a::b=%0A.yaml"
+    config = ask.write(name, "{}\n'%0A::set-env': 1\n")
+    monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
+    said = ask("validate -o github", config, code=2)
+    *lines, total = said.lines
+    assert total == f"{len(lines)} {'problem' if len(lines) == 1 else 'problems'} in 1 file"
+    for line in lines:
+        command, properties, message = _annotation(line)
+        assert (command, properties["file"]) == ("error", name)
+        assert f"{config}:{properties['line']}:{properties['col']}: {message}" in (
+            ask("validate", config, code=2).lines
+        )
+
+
+@pytest.mark.parametrize(
+    ("workspace", "working", "given", "file"),
+    [
+        (".", ".", "sub/bad.yaml", "sub/bad.yaml"),
+        (".", "sub", "bad.yaml", "sub/bad.yaml"),
+        (".", "sub", "../bad.yaml", "bad.yaml"),
+        (".", "sub", "/bad.yaml", "bad.yaml"),
+        ("sub", ".", "/bad.yaml", "/bad.yaml"),
+        ("", "sub", "/sub/bad.yaml", "bad.yaml"),
+    ],
+)
+def test_github_finds_files_from_the_top_of_the_repository(
+    workspace: str, working: str, given: str, file: str, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("bad.yaml", "sub/bad.yaml"):
+        ask.write(name, BAD.read_text())
+    top = str(ask.directory)
+    monkeypatch.setenv("GITHUB_WORKSPACE", workspace and str(ask.directory / workspace))
+    monkeypatch.chdir(working)
+    path = given.replace("/", f"{top}/", 1) if given.startswith("/") else given
+    (line, _) = ask("validate -o github", path, code=2).lines
+    assert _annotation(line)[1]["file"] == (f"{top}{file}" if file.startswith("/") else file)
+
+
+def test_stdin_is_no_file_to_github(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    _on_stdin(monkeypatch, BAD.read_text())
+    line, total = ask("validate -o github -", code=2).lines
+    assert line.startswith("::error::<stdin>:8:5: .resources[0].replicas: ")
+    assert total == "1 problem in 1 file"
+
+
+def test_github_gets_an_answer_from_a_deleted_directory(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (ask.directory / "gone").mkdir()
+    monkeypatch.chdir("gone")
+    (ask.directory / "gone").rmdir()
+    monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
+    assert ask("validate -o github", BAD, code=2).out.startswith(f"::error file={BAD},line=")
