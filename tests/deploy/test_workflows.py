@@ -34,6 +34,22 @@ def test_actionlint_and_shellcheck_have_nothing_to_say() -> None:
         check=False,
     )
     assert (ended.stdout + ended.stderr, ended.returncode) == ("", 0)
+    # actionlint compares what uses the action with it, but does not read its scripts.
+    for step in yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"]:
+        subprocess.run([shellcheck, "--shell=bash", "-"], input=step["run"], text=True, check=True)
+
+
+def test_the_action_installs_the_version_that_it_is(tmp_path: Path) -> None:
+    install, _ = yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"]
+    subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", install["run"]],
+        cwd=tmp_path,
+        env={**os.environ, "ACTION": str(ROOT), "DIRECTORY": str(tmp_path / "genericdp")},
+        check=True,
+    )
+    installed = tmp_path / "genericdp/bin/genericdp"
+    said = subprocess.run([installed, "--version"], stdout=subprocess.PIPE, text=True, check=True)
+    assert said.stdout.split()[-1] == __version__
 
 
 def run_step(job: str, name: str, directory: Path, **variables: str) -> None:
