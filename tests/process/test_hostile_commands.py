@@ -210,7 +210,7 @@ asyncio.run(main())
 
 
 def test_a_fork_bomb_ends_at_its_timeout_and_no_more_processes_is_a_reason() -> None:
-    with cgroup(pids=200, memory=2048 * MIB) as groups:
+    with cgroup(pids=64, memory=2048 * MIB) as groups:
 
         def join() -> None:
             for group in groups:
