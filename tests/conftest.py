@@ -87,7 +87,8 @@ def _is_of_use(directory: str) -> bool:
 def pytest_collection() -> Generator[None, object, object]:
     """Collect no garbage meanwhile: what is imported and collected stays.
 
-    Nor later: with it, each full collection takes 0.2 s.
+    Nor later: with it, each full collection takes 0.2 s. Then 50,000 new objects in place of 700
+    begin a collection, which saves a tenth of the time of what tests do in this process.
     """
     gc.disable()
     try:
@@ -95,6 +96,7 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.collect()
         gc.freeze()
+        gc.set_threshold(50_000)
         gc.enable()
 
 
