@@ -155,7 +155,8 @@ def test_a_list_is_never_larger_than_it_is_taken_for(
 ) -> None:
     """LAW-6, K11: all Unhealthy."""
     listed = replace(device(device_id, replicas), numa_nodes=tuple(numa))
-    shorter = sum(len(listed.shares[-1]) - len(share) for share in listed.shares)
+    shares = listed.shares
+    shorter = sum(len(shares[-1]) - len(share) for share in shares)
     shorter += replicas  # the length of an entry, too, may take a byte less
     assert listed_bytes(listed) - shorter <= real_bytes(listed, *numa) <= listed_bytes(listed)
 
