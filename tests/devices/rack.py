@@ -253,10 +253,11 @@ class Machine:
                 record = self._directory / "run/udev/data" / loading.record_name(entry)
                 record.write_text(loading.record_of(entry))
         self.host = HostCache(Root(self._directory))
+        self.__dict__.pop("parts", None)
 
-    @property
+    @cached_property
     def parts(self) -> dict[str, Part]:
-        """Return all devices of hardware, by each path under which one can be found."""
+        """All devices of hardware that are shown, by each path under which one can be found."""
         return {
             name: place.part
             for place, entry in self.shown.values()
