@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
-DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text())
+DEFAULTS = yaml.load((CHART / "values.yaml").read_text(), yaml.CSafeLoader)
 POLICY = json.loads((ROOT / "schemas/genericdp-policy.v1alpha1.json").read_text())
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SITE = PROJECT["tool"]["genericdp"]["site"].rstrip("/")
 ALERTS_FILE = MONITORING / "prometheusrule.yaml"
-RULES = yaml.safe_load(ALERTS_FILE.read_text())["spec"]
+RULES = yaml.load(ALERTS_FILE.read_text(), yaml.CSafeLoader)["spec"]
 RULES_TEST = ROOT / "tests/deploy/rules_test.yaml"
 ALL_RULES = [rule for group in RULES["groups"] for rule in group["rules"]]
 ALERTS = {rule["alert"]: rule for rule in ALL_RULES if "alert" in rule}
