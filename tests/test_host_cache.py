@@ -11,12 +11,11 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -32,6 +31,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.budget import examples
+from tests.cases.description import entry_of
 from tests.config.loading import HEAD, loaded
 from tests.devices.making import healthy, unhealthy
 from tests.testbeds.loading import Entry, build_entries, record_name, remove_entry
@@ -127,7 +127,7 @@ class Changing:
         for name in ("dev/serial/by-id", "dev/out", "dev/aux", "run/udev/data", "proc/driver"):
             (directory / name).mkdir(parents=True)
         self._add(MISC, "misc")
-        self._add(PCI, "pci", attributes={"vendor": "0x8086", "numa_node": "0"})
+        self._add(PCI, "pci", vendor="0x8086", numa_node="0")
         self._write("sys/devices/system/node/online", "0")
         for place in PLACES:
             self.change_driver(place, "1")
@@ -137,27 +137,11 @@ class Changing:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{text}\n")
 
-    def _add(
-        self,
-        path: str,
-        subsystem: str,
-        number: str = "",
-        links: tuple[str, ...] = (),
-        devtype: str = "",
-        attributes: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
-        major, _, minor = number.partition(":")
-        name = path.rpartition("/")[2]
-        kernel = {"MAJOR": major, "MINOR": minor} if number else {}
-        if number:
-            (self.directory / "dev" / name).unlink(missing_ok=True)
-        entry = Entry(
-            path=path,
-            node=name if number else "",
-            links=links,
-            kernel={"SUBSYSTEM": subsystem, **kernel, **({"DEVTYPE": devtype} if devtype else {})},
-            attributes={key: f"{text}\n".encode() for key, text in attributes.items()},
-        )
+    def _add(self, path: str, subsystem: str, **keys: Any) -> None:
+        """Add a device, with the keys that one has in the machine of a case."""
+        if "node" in keys:
+            (self.directory / "dev" / path.rpartition("/")[2]).unlink(missing_ok=True)
+        entry = entry_of(path, {"subsystem": subsystem, **keys})
         build_entries([entry], self.directory)
         self._plugged[path] = self._known[path] = entry
         self._tell(entry)
@@ -190,9 +174,9 @@ class Changing:
         self.unplug(place)
         number = self._free(place, place)
         device = {"serial": serial, "idVendor": "0403", "busnum": "1", "devnum": str(place + 5)}
-        self._add(usb_of(place), "usb", devtype="usb_device", attributes=device)
-        self._add(interface_of(place), "usb", devtype="usb_interface")
-        self._add(tty_of(place), "tty", number, (f"serial/by-id/{serial}-{place}",))
+        self._add(usb_of(place), "usb", DEVTYPE="usb_device", **device)
+        self._add(interface_of(place), "usb", DEVTYPE="usb_interface")
+        self._add(tty_of(place), "tty", node=number, links=[f"serial/by-id/{serial}-{place}"])
 
     def _free(self, place: int, minor: int) -> str:
         """Give the number, or another one if a device has it: no kernel gives it twice."""
@@ -204,7 +188,7 @@ class Changing:
         """Give the tty another number, as after a replug of its driver."""
         if tty := self._plugged.get(tty_of(place)):
             self._remove(tty.path)
-            self._add(tty.path, "tty", self._free(place, minor), tty.links)
+            self._add(tty.path, "tty", node=self._free(place, minor), links=tty.links)
 
     def unplug(self, place: int) -> None:
         """Take an adapter away, its children first."""
@@ -216,7 +200,7 @@ class Changing:
         """Let a second device appear on the same USB device."""
         if interface_of(place) in self._plugged:
             self.drop_camera(place)
-            self._add(camera_of(place), "video4linux", f"81:{place}")
+            self._add(camera_of(place), "video4linux", node=f"81:{place}")
 
     def drop_camera(self, place: int) -> None:
         self._remove(camera_of(place))
