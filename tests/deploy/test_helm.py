@@ -41,6 +41,7 @@ from tests.deploy.rendering import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.deploy
@@ -94,22 +95,66 @@ SAME: dict[str, tuple[dict[str, Any], str, list[str]]] = {
 }
 
 
+EVERYWHERE = {
+    "metadata.labels.app.kubernetes.io/managed-by",  # Helm, or kustomize
+    "metadata.labels.helm.sh/chart",
+}
+DIFFERENT: dict[str, set[str]] = {
+    # It is an example of several files, and of a device that must be there to be seen.
+    "site": {"ConfigMap data.genericdp.yaml", "ConfigMap data.serial.yaml"},
+    # It is of no use but for what the kernel shows in the host's network namespace.
+    "host-network": {"ConfigMap data.genericdp.yaml.resources"},
+}
+"""What the chart and an overlay make differently on purpose. All else is the same."""
+_POLICIES = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+DRA = {
+    # A component has no labels of the base.
+    *(
+        f"{kind} metadata.labels.app.kubernetes.io/version"
+        for kind in ("ClusterRole", "ClusterRoleBinding", *_POLICIES)
+    ),
+    # By user name, which kustomize leaves as it is: so does the text of the admission policy.
+    "ClusterRoleBinding subjects",
+    # kustomize does not know that they belong to no namespace.
+    *(f"{kind} metadata.namespace" for kind in _POLICIES),
+}
+DIFFERENT |= {"dra": DRA, "site-dra": DRA}
+
+
 @pytest.mark.parametrize("name", SAME)
 def test_it_is_what_kustomize_makes(name: str, helm: Path, tmp_path: Path) -> None:
     """By default the overlay to copy, and without a state the base."""
     values, overlay, components = SAME[name]
-    ours = {m["kind"]: m for m in render_helm(helm, values)}
+    ours = _by_kind(render_helm(helm, values))
     directory = kustomizations()[overlay]
     directory = with_components(tmp_path, components) if components else directory
-    theirs = {m["kind"]: m for m in render_kustomize(tool("kubectl"), directory)}
+    theirs = _by_kind(render_kustomize(tool("kubectl"), directory))
+    # Helm has an option that makes it: --create-namespace.
     assert {*theirs} - {*ours} == {"Namespace"}
-    for kind in ours:
-        assert ours[kind]["metadata"]["name"] == theirs[kind]["metadata"]["name"]
-        for key in ("spec", "rules", "roleRef", "automountServiceAccountToken"):
-            assert _sorted(ours[kind].get(key)) == _sorted(theirs[kind].get(key))
-    if overlay == "base":
-        configs = [yaml.safe_load(m["ConfigMap"]["data"]["genericdp.yaml"]) for m in (ours, theirs)]
-        assert configs[0] == configs[1]
+    del theirs["Namespace"]
+    expected = {f"{kind} {path}" for kind in ours for path in EVERYWHERE}
+    assert {*_differences(ours, theirs)} == expected | DIFFERENT.get(name, set())
+
+
+def _by_kind(manifests: list[Manifest]) -> dict[str, Manifest]:
+    """Give the object of each kind, with the files of the config as what they say."""
+    made = {manifest["kind"]: _sorted(manifest) for manifest in manifests}
+    assert len(made) == len(manifests)
+    made["ConfigMap"]["data"] = {
+        name: yaml.safe_load(text) for name, text in made["ConfigMap"]["data"].items()
+    }
+    return made
+
+
+def _differences(ours: Any, theirs: Any, path: str = "") -> Iterator[str]:
+    """Give where both differ, as `KIND key.key`; a list is one thing."""
+    if not (isinstance(ours, dict) and isinstance(theirs, dict)):
+        if ours != theirs:
+            yield path
+        return
+    separator = "." if " " in path else " " if path else ""
+    for key in {*ours, *theirs}:
+        yield from _differences(ours.get(key), theirs.get(key), f"{path}{separator}{key}")
 
 
 def _sorted(value: Any) -> Any:
