@@ -74,6 +74,7 @@ VALUES: dict[str, dict[str, Any]] = {
         "nodeGroups": {
             "cameras": {
                 "nodeSelector": {"example.com/kind": "cameras"},
+                "image": {"digest": f"sha256:{'1' * 64}"},
                 "config": CONFIG,
                 "privileged": True,
                 "tolerations": [],

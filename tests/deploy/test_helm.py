@@ -400,6 +400,19 @@ def test_a_share_of_the_nodes_is_updated_at_a_time(helm: Path) -> None:
     assert only(made, "DaemonSet")["spec"]["updateStrategy"] == {"type": "OnDelete"}
 
 
+def test_no_pod_waits_forever_for_the_port_of_the_node(helm: Path) -> None:
+    """Pods with the host's network and one port cannot be two on a node."""
+    host = VALUES["host-network"]
+    for surge in (1, "5%"):
+        strategy = {"rollingUpdate": {"maxSurge": surge}}
+        with pytest.raises(RenderingError, match="hostNetwork the new pod of a node would wait"):
+            render_helm(helm, host | {"updateStrategy": strategy})
+    for limits in ({"maxUnavailable": 2}, {"maxSurge": 0, "maxUnavailable": 2}):
+        made = render_helm(helm, host | {"updateStrategy": {"rollingUpdate": limits}})
+        update = only(made, "DaemonSet")["spec"]["updateStrategy"]
+        assert update["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 2}
+
+
 def test_a_group_has_the_image_of_all_or_a_version_of_its_own(helm: Path) -> None:
     group = {"existingConfigMap": "mine"}
     digest = f"sha256:{'0' * 64}"

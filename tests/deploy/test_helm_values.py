@@ -71,6 +71,7 @@ def test_the_readmes_examples_are_values_with_valid_configs(block: str, tmp_path
             assert load([tmp_path / "config.yaml"]).problems == ()
 
 
+CANARY: dict[str, Any] = {"existingConfigMap": "mine"}
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"privilegd": True}, "additional properties 'privilegd' not allowed"),
     ({"privileged": "yes"}, "at '/privileged': got string, want boolean"),
@@ -88,6 +89,17 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"fullnameOverride": "7"}, "at '/fullnameOverride': '7' does not match"),
     ({"updateStrategy": {"type": "Recreate"}}, "at '/updateStrategy/type': value must be one of"),
     ({"updateStrategy": {"maxSurge": "5%"}}, "additional properties 'maxSurge' not allowed"),
+    ({"updateStrategy": {"rollingUpdate": {"maxsurge": 1}}}, "properties 'maxsurge' not allowed"),
+    ({"updateStrategy": {"rollingUpdate": {"maxSurge": "5"}}}, "maxSurge': '5' does not match"),
+    ({"updateStrategy": {"rollingUpdate": {"maxSurge": 0.05}}}, "got number, want integer or str"),
+    ({"updateStrategy": {"rollingUpdate": {"maxUnavailable": "101%"}}}, "'101%' does not match"),
+    ({"updateStrategy": {"rollingUpdate": {"maxUnavailable": -1}}}, "maxUnavailable': minimum"),
+    ({"nodeGroups": {"a": CANARY | {"image": "0.2.0"}}}, "at '/nodeGroups/a/image': got string"),
+    ({"nodeGroups": {"a": CANARY | {"image": {"tag": 0.2}}}}, "a/image/tag': got number, want str"),
+    ({"nodeGroups": {"a": CANARY | {"image": {"version": "0.2.0"}}}}, "'version' not allowed"),
+    ({"nodeGroups": {"a": CANARY | {"image": {"digest": "0" * 64}}}}, "image/digest': '000"),
+    ({"nodeGroups": {"a": CANARY | {"image": {"repository": ""}}}}, "image/repository': minLength"),
+    ({"nodeGroups": {"a": CANARY | {"image": {"pullPolicy": "No"}}}}, "pullPolicy': value must be"),
     ({"config": {"resource": []}}, "at '/config': additional properties 'resource' not allowed"),
     ({"config": {"resources": []}}, "at '/config/resources': minItems"),
     ({"config": {"kind": "ConfigMap"}}, "at '/config/kind': value must be 'DevicePluginConfig'"),
