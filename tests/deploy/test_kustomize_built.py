@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from itertools import combinations
@@ -18,6 +19,7 @@ from tests.deploy.expectations import (
     expect_daemonset,
 )
 from tests.deploy.rendering import (
+    KUSTOMIZE,
     Manifest,
     components,
     daemon,
@@ -118,6 +120,25 @@ def test_each_group_of_nodes_has_a_daemonset_of_its_own(kubectl: Path) -> None:
     )
     only(made, "Namespace")
     _expect_one_namespace(made)
+
+
+def test_a_group_keeps_the_image_of_its_own(kubectl: Path, tmp_path: Path) -> None:
+    """Canaries of docs/how-to/upgrading.md: that of the overlay above does not replace it."""
+    copied = tmp_path / "kustomize"
+    shutil.copytree(KUSTOMIZE, copied)
+    overlay = copied / "overlays/node-groups"
+    for directory, tag in ((overlay, "0.1.0"), (overlay / "cameras", "0.2.0")):
+        image = {"name": "genericdp", "newName": "registry.example/genericdp", "newTag": tag}
+        with (directory / "kustomization.yaml").open("a") as content:
+            content.write(f"images: [{json.dumps(image)}]\n")
+    assert {
+        daemonset["metadata"]["name"]: daemon(daemonset)["image"]
+        for daemonset in of_kind(render_kustomize(kubectl, overlay), "DaemonSet")
+    } == {
+        "genericdp": "registry.example/genericdp:0.1.0",
+        "genericdp-cameras": "registry.example/genericdp:0.2.0",
+        "genericdp-serial": "registry.example/genericdp:0.1.0",
+    }
 
 
 def test_all_components_go_together(kubectl: Path, tmp_path: Path) -> None:
