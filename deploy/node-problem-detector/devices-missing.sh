@@ -13,7 +13,11 @@ end() {
 host=${1:?HOST} port=${2:?PORT}
 { exec 3<>"/dev/tcp/$host/$port"; } 2>/dev/null || end 2 "genericdp at $host:$port does not answer"
 printf 'GET /metrics HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n' "$host" >&3 2>/dev/null
-IFS= read -r -d '' -t 3 -u 3 answer # to its end, which is not the end that read looks for
+# With -N, bash reads thousands of bytes at once; else one at a time, which takes seconds with the
+# limit of 10m CPU that the manifest of node-problem-detector has.
+answer=''
+while IFS= read -r -N 65536 -t 3 -u 3 part; do answer+=$part; done
+answer+=$part
 
 head=${answer%%$'\r\n\r\n'*}
 body=${answer#*$'\r\n\r\n'}
@@ -23,20 +27,22 @@ body=${answer#*$'\r\n\r\n'}
   end 2 "the answer of genericdp at $host:$port is not complete"
 
 is_valid='' expected=0 judged=0 missing=''
-while read -r series value; do
-  resource=${series#*\"} resource=${resource%%\"*}
-  case $series in
-    genericdp_config_valid) is_valid=${value%.0} ;;
+set -f # lines are not patterns
+IFS=$'\n'
+for line in $body; do # not from a here-document, which is a file or, again, read byte by byte
+  case $line in
+    genericdp_config_valid\ *) is_valid=${line##* } ;;
     genericdp_devices_expected\{*) expected=$((expected + 1)) ;;
     genericdp_devices_missing\{*)
       judged=$((judged + 1))
-      [ "${value%.0}" = 0 ] || missing+="${missing:+, }$resource ${value%.0}"
+      resource=${line#*\"} number=${line##* }
+      [ "${number%.0}" = 0 ] || missing+="${missing:+, }${resource%%\"*} ${number%.0}"
       ;;
   esac
-done <<<"$body"
+done
 
 [ -z "$missing" ] || end 1 "missing: $missing"
 [ "$judged" = "$expected" ] || end 2 "genericdp has not counted its devices yet"
-[ "$judged" != 0 ] || [ "$is_valid" = 1 ] || end 2 "genericdp has no valid config"
+[ "$judged" != 0 ] || [ "${is_valid%.0}" = 1 ] || end 2 "genericdp has no valid config"
 [ "$judged" != 0 ] || end 0 "no resource of this node has expect"
 end 0 "no device is missing"

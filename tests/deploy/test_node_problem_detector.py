@@ -101,6 +101,7 @@ NOTHING_MISSING = RECORDED.replace('serial"} 1.0', 'serial"} 0.0').replace('gpu"
             "missing: example.com/serial 1, example.com/gpu 3",
         ),
         (response(RECORDED, "503 Service Unavailable"), UNKNOWN, "does not answer with metrics"),
+        (response("# HELP * x\n" * 20_000 + RECORDED), NON_OK, "serial 1, example.com/gpu 3"),
         (response(NOTHING_MISSING, cut=1), UNKNOWN, "is not complete"),
         (response("", "200 OK"), UNKNOWN, "genericdp has no valid config"),
         (b"HTTP/1.1 200 OK\r\n\r\n" + NOTHING_MISSING.encode(), UNKNOWN, "is not complete"),
