@@ -13,6 +13,7 @@ from genericdp.cli.loading import chosen, load_in_time, read_pipes, single
 from genericdp.cli.options import ROOT
 from genericdp.cli.output import DATA, print_result
 from genericdp.cli.parser import argument, choice, config_of, flag, is_given, path_option
+from genericdp.config.files import SUFFIXES
 from genericdp.errors import UsageError
 from genericdp.printing import plural
 
@@ -139,27 +140,29 @@ def _files(configs: Sequence[Loaded]) -> int:
     return len(manifests) + sum(path not in manifests for path in others)
 
 
-def _place(problem: Problem) -> str:
-    return f"{problem.file}:{problem.line}:{problem.column}: "
-
-
 def _as_warning(warning: Problem) -> str:
-    place = _place(warning)
+    place = f"{warning.file}:{warning.line}:{warning.column}: "
     return f"{place}warning: {str(warning).removeprefix(place)}"
 
 
 def _as_annotation(level: str, problem: Problem) -> str:
-    """Return the workflow command that shows a problem at its line, in the files of a change."""
-    text = str(problem)
-    if problem.file == "<stdin>":  # not a file of the repository
-        return f"::{level}::{_escaped(text)}"
+    """Return the workflow command that shows a problem at its line, in the files of a change.
+
+    The text names the place, too: GitHub's logs show nothing else, and annotations of the first
+    ten only.
+    """
+    text = _escaped(str(problem))
+    # A directory, or what does not exist, has no lines; nor is stdin in the repository.
+    is_whole = (problem.line, problem.column, problem.path) == (1, 1, "")
+    if problem.file == "<stdin>" or (is_whole and not problem.file.endswith(SUFFIXES)):
+        return f"::{level}::{text}"
     file = problem.file
     with suppress(OSError):  # the working directory was deleted
         # A step may run below the directory of the repository, in which GitHub looks for files.
         path = os.path.relpath(file, os.environ.get("GITHUB_WORKSPACE") or ".")
         file = file if path.startswith("../") else path
     place = f"file={_escaped(file, ':,')},line={problem.line},col={problem.column}"
-    return f"::{level} {place}::{_escaped(text.removeprefix(_place(problem)))}"
+    return f"::{level} {place}::{text}"
 
 
 def _escaped(text: str, more: str = "") -> str:

@@ -139,7 +139,8 @@ def test_the_action_shows_what_is_wrong_with_a_config(repository: Path, paths: s
     said = validated(repository, paths)
     place = "file=nodes/genericdp gpu.yml,line=8,col=5"
     line, total = said.stdout.splitlines()
-    assert line.startswith(f"::error {place}::.resources[0].replicas: duplicate key")
+    text = "nodes/genericdp gpu.yml:8:5: .resources[0].replicas: duplicate key"
+    assert line.startswith(f"::error {place}::{text}")
     assert (said.returncode, total) == (2, "1 problem in 1 file")
 
 

@@ -163,9 +163,8 @@ def test_github_shows_a_problem_at_its_line(ask: Ask, monkeypatch: pytest.Monkey
     for line in lines:
         command, properties, message = _annotation(line)
         assert (command, properties["file"]) == ("error", name)
-        assert f"{config}:{properties['line']}:{properties['col']}: {message}" in (
-            ask("validate", config, code=2).lines
-        )
+        assert message.startswith(f"{config}:{properties['line']}:{properties['col']}: ")
+        assert message in ask("validate", config, code=2).lines
 
 
 @pytest.mark.parametrize(
@@ -190,6 +189,14 @@ def test_github_finds_files_from_the_top_of_the_repository(
     path = given.replace("/", f"{top}/", 1) if given.startswith("/") else given
     (line, _) = ask("validate -o github", path, code=2).lines
     assert _annotation(line)[1]["file"] == (f"{top}{file}" if file.startswith("/") else file)
+
+
+@pytest.mark.parametrize("name", ["empty", "nothing"])
+def test_what_has_no_lines_is_no_file_to_github(name: str, ask: Ask) -> None:
+    (ask.directory / "empty").mkdir()
+    line, total = ask("validate -o github", name, code=2).lines
+    assert line.startswith(f"::error::{name}:1:1: ")
+    assert total == "1 problem in 1 file"
 
 
 def test_stdin_is_no_file_to_github(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
