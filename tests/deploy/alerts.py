@@ -37,8 +37,13 @@ def series(bodies: Sequence[str]) -> list[dict[str, str]]:
     ]
 
 
-def mistakes(directory: Path, bodies: Sequence[str], expected: Collection[str]) -> str:
-    """Return what promtool says if other alerts than these fire after two hours; else nothing."""
+def mistakes(
+    directory: Path, bodies: Sequence[str], expected: Collection[str], *, around: Sequence[str] = ()
+) -> str:
+    """Return what promtool says if other alerts than these fire after two hours; else nothing.
+
+    ``around`` is what others say all the time: series that are 1.
+    """
     (directory / "rules.yaml").write_text(yaml.safe_dump(RULES))
     firing = {
         "expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
@@ -47,7 +52,8 @@ def mistakes(directory: Path, bodies: Sequence[str], expected: Collection[str]) 
             {"labels": f'{{alertname="{entry}"}}', "value": 1} for entry in sorted(expected)
         ],
     }
-    case = {"input_series": series(bodies), "promql_expr_test": [firing]}
+    others = [{"series": name, "values": "1x120"} for name in around]
+    case = {"input_series": [*series(bodies), *others], "promql_expr_test": [firing]}
     content = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [case]}
     (directory / "test.yaml").write_text(yaml.safe_dump(content))
     command = [str(tool("promtool")), "test", "rules", str(directory / "test.yaml")]

@@ -17,6 +17,7 @@ from tests.deploy.alerts import RULES, mistakes
 from tests.status.states import REFUSED, declared, device, devices, resource, state
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from genericdp.status.state import DaemonState
@@ -81,13 +82,20 @@ def tally(*, times: int, is_well: bool) -> Tally:
     return made
 
 
-def fires(directory: Path, status: DaemonState, expected: set[str], *, is_well: bool) -> str:
+def fires(
+    directory: Path,
+    status: DaemonState,
+    expected: set[str],
+    *,
+    is_well: bool,
+    around: Sequence[str] = (),
+) -> str:
     """Let promtool compare; gives what it says if others fire."""
     bodies = [
         exposition(status, tally(times=times, is_well=is_well), each_device=True).decode()
         for times in (1, 2)
     ]
-    return mistakes(directory, bodies, expected)
+    return mistakes(directory, bodies, expected, around=around)
 
 
 def test_nothing_fires_where_all_is_well(tmp_path: Path) -> None:
@@ -108,3 +116,9 @@ def test_everything_fires_where_nothing_is(tmp_path: Path) -> None:
     every = {rule["alert"] for rule in rules if "alert" in rule}
     expected = every - ELSEWHERE - BETWEEN - CHANGING - EMPTY
     assert fires(tmp_path, ILL, expected, is_well=False) == ""
+
+
+def test_nothing_fires_of_a_node_that_is_cordoned(tmp_path: Path) -> None:
+    """While a node is repaired, it can have every fault there is."""
+    cordoned = ['kube_node_spec_unschedulable{node="edge-1"}']
+    assert fires(tmp_path, ILL, set(), is_well=False, around=cordoned) == ""
