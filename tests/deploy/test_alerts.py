@@ -57,7 +57,9 @@ ILL = state(
         "example.com/more",
         contested="",
         devices=replace(
-            devices(device(0), device(1)), owned=frozenset(), expect=Expectation(max=1)
+            devices(device(0), device(1), device(2, reason="gone")),
+            owned=frozenset(),
+            expect=Expectation(max=1),
         ),
     ),
     config=ConfigState(loaded=Loaded(digest="ab"), since=1.0, refused=REFUSED, differs_since=2.0),
@@ -74,7 +76,7 @@ def tally(*, times: int, is_well: bool) -> Tally:
     for _ in range(times):
         entry.allocated("success" if is_well else "unusable", seconds)
         entry.probed(0, ok=is_well, seconds=seconds)
-        entry.hooked("allocate", ok=is_well)
+        entry.hooked("preStart", ok=is_well)
         made.discovery.add(seconds)
     if not is_well:
         entry.registrations["success"] += times
@@ -106,7 +108,7 @@ def test_a_daemon_without_a_config_is_told_of(tmp_path: Path) -> None:
     """Found by a new user: nothing of it was critical, for there were not resources."""
     config = ConfigState(refused=REFUSED, differs_since=2.0)
     status = replace(WELL, config=config, resources=())
-    expected = {"GenericdpServesNothing", "GenericdpConfigRefused", "GenericdpConfigRefusedOnMany"}
+    expected = {"GenericdpServesNothing", "GenericdpConfigRefusedOnMany"}
     assert fires(tmp_path, status, expected, is_well=True) == ""
 
 
