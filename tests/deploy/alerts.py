@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections import defaultdict
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import yaml
@@ -12,10 +14,14 @@ from prometheus_client.parser import text_string_to_metric_families as parsed
 from tests.deploy.rendering import MONITORING, tool
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
 RULES = yaml.load((MONITORING / "prometheusrule.yaml").read_text(), yaml.CSafeLoader)["spec"]
+DASHBOARDS = {
+    name: json.loads((MONITORING / f"grafana-{name}.json").read_text())
+    for name in ("dashboard", "fleet")
+}
 _WHERE = 'job="genericdp/genericdp", node="edge-1"'
 
 
@@ -38,22 +44,61 @@ def series(bodies: Sequence[str]) -> list[dict[str, str]]:
 
 
 def mistakes(
-    directory: Path, bodies: Sequence[str], expected: Collection[str], *, around: Sequence[str] = ()
+    directory: Path,
+    bodies: Sequence[str],
+    expected: Collection[str],
+    *,
+    around: Mapping[str, float] = MappingProxyType({}),
+    replicas: Collection[str] = (),
 ) -> str:
     """Return what promtool says if other alerts than these fire after two hours; else nothing.
 
-    ``around`` is what others say all the time: series that are 1.
+    ``around`` is what others say all the time. With ``replicas`` of Prometheus each series is there
+    once for each of them.
     """
+    samples = [{"labels": f'{{alertname="{entry}"}}', "value": 1.0} for entry in sorted(expected)]
+    firing = 'count by (alertname) (max without (prometheus_replica) (ALERTS{alertstate="firing"}))'
+    inputs = [*series(bodies), *_others(around)]
+    if replicas:
+        inputs = [
+            {**entry, "series": f'{entry["series"][:-1]}, prometheus_replica="{replica}"}}'}
+            for entry in inputs
+            for replica in replicas
+        ]
+    return differs(directory, inputs, {firing: samples})
+
+
+def without_result(
+    directory: Path,
+    bodies: Sequence[str],
+    expressions: Collection[str],
+    *,
+    around: Mapping[str, float],
+) -> str:
+    """Return what promtool says of expressions that select nothing after two hours."""
+    results = [{"labels": "{}", "value": 1.0}]
+    queries = {f"count({expression}) > bool 0": results for expression in expressions}
+    return differs(directory, [*series(bodies), *_others(around)], queries)
+
+
+def _others(around: Mapping[str, float]) -> list[dict[str, str]]:
+    return [{"series": name, "values": f"{value:g}x120"} for name, value in around.items()]
+
+
+def differs(
+    directory: Path,
+    inputs: Sequence[Mapping[str, str]],
+    queries: Mapping[str, Sequence[Mapping[str, object]]],
+) -> str:
+    """Return what promtool says if queries give anything else after two hours; else nothing."""
     (directory / "rules.yaml").write_text(yaml.safe_dump(RULES))
-    firing = {
-        "expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
-        "eval_time": "115m",
-        "exp_samples": [
-            {"labels": f'{{alertname="{entry}"}}', "value": 1} for entry in sorted(expected)
+    case = {
+        "input_series": inputs,
+        "promql_expr_test": [
+            {"expr": query, "eval_time": "115m", "exp_samples": samples}
+            for query, samples in queries.items()
         ],
     }
-    others = [{"series": name, "values": "1x120"} for name in around]
-    case = {"input_series": [*series(bodies), *others], "promql_expr_test": [firing]}
     content = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [case]}
     (directory / "test.yaml").write_text(yaml.safe_dump(content))
     command = [str(tool("promtool")), "test", "rules", str(directory / "test.yaml")]

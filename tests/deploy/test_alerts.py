@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +18,7 @@ from tests.deploy.alerts import RULES, mistakes
 from tests.status.states import REFUSED, declared, device, devices, resource, state
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from genericdp.status.state import DaemonState
@@ -78,6 +79,9 @@ def tally(*, times: int, is_well: bool) -> Tally:
         entry.probed(0, ok=is_well, seconds=seconds)
         entry.hooked("preStart", ok=is_well)
         made.discovery.add(seconds)
+        made.happened("change")
+        entry.updates += 1
+        made.reloads["unchanged"] += 1
     if not is_well:
         entry.registrations["success"] += times
         entry.registrations["failure"] += times
@@ -90,14 +94,15 @@ def fires(
     expected: set[str],
     *,
     is_well: bool,
-    around: Sequence[str] = (),
+    around: Mapping[str, float] = MappingProxyType({}),
+    replicas: Collection[str] = (),
 ) -> str:
     """Let promtool compare; gives what it says if others fire."""
     bodies = [
         exposition(status, tally(times=times, is_well=is_well), each_device=True).decode()
         for times in (1, 2)
     ]
-    return mistakes(directory, bodies, expected, around=around)
+    return mistakes(directory, bodies, expected, around=around, replicas=replicas)
 
 
 def test_nothing_fires_where_all_is_well(tmp_path: Path) -> None:
@@ -112,15 +117,42 @@ def test_a_daemon_without_a_config_is_told_of(tmp_path: Path) -> None:
     assert fires(tmp_path, status, expected, is_well=True) == ""
 
 
+EVERY = {
+    rule["alert"] for group in RULES["groups"] for rule in group["rules"] if "alert" in rule
+} - (ELSEWHERE | BETWEEN | CHANGING | EMPTY)
+
+
 def test_everything_fires_where_nothing_is(tmp_path: Path) -> None:
     """A label or a bucket that is called otherwise would keep an alert silent forever."""
-    rules = [rule for group in RULES["groups"] for rule in group["rules"]]
-    every = {rule["alert"] for rule in rules if "alert" in rule}
-    expected = every - ELSEWHERE - BETWEEN - CHANGING - EMPTY
-    assert fires(tmp_path, ILL, expected, is_well=False) == ""
+    assert fires(tmp_path, ILL, EVERY, is_well=False) == ""
+
+
+OF = 'namespace="g", daemonset="genericdp"'
+POD = 'namespace="g", pod="genericdp-1"'
+AROUND = {
+    'kube_node_spec_unschedulable{node="edge-1"}': 0,
+    'kube_node_status_condition{node="edge-1", condition="Ready", status="true"}': 1,
+    f'kube_pod_info{{created_by_kind="DaemonSet", created_by_name="genericdp", {POD}, '
+    'node="edge-1"}': 1,
+    f'kube_pod_status_ready{{condition="true", {POD}}}': 1,
+    f'up{{job="genericdp/genericdp", {OF}, pod="genericdp-1", node="edge-1"}}': 0,
+    f"kube_daemonset_status_desired_number_scheduled{{{OF}}}": 3,
+    f"kube_daemonset_status_current_number_scheduled{{{OF}}}": 2,
+    f"kube_daemonset_status_updated_number_scheduled{{{OF}}}": 1,
+    'up{job="genericdp-hosts", instance="host-1"}': 0,
+    'up{job="genericdp-hosts", instance="host-2"}': 1,
+}
+"""A ready pod that is not scraped, a rollout that stands still, and one of two hosts is down."""
+
+
+def test_two_replicas_of_prometheus_are_told_of_as_one(tmp_path: Path) -> None:
+    """A ruler that sees both has each series twice. A rule that this confuses has no result."""
+    expected = EVERY | ELSEWHERE - {"GenericdpDownOnMany"}
+    output = fires(tmp_path, ILL, expected, is_well=False, around=AROUND, replicas="ab")
+    assert output == ""
 
 
 def test_nothing_fires_of_a_node_that_is_cordoned(tmp_path: Path) -> None:
     """While a node is repaired, it can have every fault there is."""
-    cordoned = ['kube_node_spec_unschedulable{node="edge-1"}']
+    cordoned = {'kube_node_spec_unschedulable{node="edge-1"}': 1}
     assert fires(tmp_path, ILL, set(), is_well=False, around=cordoned) == ""

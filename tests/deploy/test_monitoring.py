@@ -15,6 +15,7 @@ import yaml
 from genericdp import tally
 from genericdp.status.metrics import METRICS
 
+from tests.deploy.alerts import DASHBOARDS, RULES
 from tests.deploy.rendering import MONITORING, ROOT, tool
 
 if TYPE_CHECKING:
@@ -23,15 +24,10 @@ if TYPE_CHECKING:
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SITE = PROJECT["tool"]["genericdp"]["site"].rstrip("/")
 ALERTS_FILE = MONITORING / "prometheusrule.yaml"
-RULES = yaml.load(ALERTS_FILE.read_text(), yaml.CSafeLoader)["spec"]
 RULES_TEST = ROOT / "tests/deploy/rules_test.yaml"
 ALL_RULES = [rule for group in RULES["groups"] for rule in group["rules"]]
 ALERTS = {rule["alert"]: rule for rule in ALL_RULES if "alert" in rule}
 RECORDED = {rule["record"] for rule in ALL_RULES if "record" in rule}
-DASHBOARDS = {
-    name: json.loads((MONITORING / f"grafana-{name}.json").read_text())
-    for name in ("dashboard", "fleet")
-}
 
 KNOWN = {each_metric.name: set(each_metric.labels) for each_metric in METRICS}
 for _one in METRICS:
