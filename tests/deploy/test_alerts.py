@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from genericdp.model import Expectation
 from genericdp.status.metrics import exposition
 from genericdp.tally import Tally
 
-from tests.deploy.alerts import RULES, mistakes
+from tests.deploy.alerts import DASHBOARDS, RULES, differs, mistakes, without_result
 from tests.status.states import REFUSED, declared, device, devices, resource, state
 
 if TYPE_CHECKING:
@@ -156,3 +157,57 @@ def test_nothing_fires_of_a_node_that_is_cordoned(tmp_path: Path) -> None:
     """While a node is repaired, it can have every fault there is."""
     cordoned = {'kube_node_spec_unschedulable{node="edge-1"}': 1}
     assert fires(tmp_path, ILL, set(), is_well=False, around=cordoned) == ""
+
+
+def test_every_panel_shows_something_of_what_is_wrong(tmp_path: Path) -> None:
+    """A metric or a recorded series that is called otherwise leaves a panel empty forever."""
+    bodies = [
+        exposition(
+            replace(
+                ILL, resources=(*ILL.resources, resource("example.com/more-each-day", count=n))
+            ),
+            tally(times=times, is_well=False),
+            each_device=True,
+        ).decode()
+        for times, n in ((1, 6), (2, 7))
+    ]
+    process = '{job="genericdp/genericdp", node="edge-1"}'
+    pod = 'namespace="g", pod="genericdp-2"'
+    around = AROUND | {
+        f"process_resident_memory_bytes{process}": 3e7,
+        f"process_cpu_seconds_total{process}": 9,
+        f'kube_pod_info{{created_by_kind="DaemonSet", created_by_name="genericdp", {pod}, '
+        'node="edge-2"}': 1,
+        f'kube_pod_status_ready{{condition="true", {pod}}}': 0,
+    }
+    values = {"$__rate_interval": "5m", "$before": "30m"}
+    asked = {
+        re.sub(r"\$\w+", lambda name: values.get(name[0], ".*"), target["expr"])
+        for board in DASHBOARDS.values()
+        for panel in board["panels"]
+        for target in panel.get("targets", ())
+    }
+    assert len(asked) > 40
+    shown = sorted(entry.removesuffix(" or vector(0)") for entry in asked)
+    assert without_result(tmp_path, bodies, shown, around=around) == ""
+
+
+def test_a_resource_of_which_every_device_is_lost_differs_from_before(tmp_path: Path) -> None:
+    """Its series end when a resource has no device left."""
+    (asked,) = (
+        panel["targets"][0]["expr"]
+        for panel in DASHBOARDS["fleet"]["panels"]
+        if panel["title"].endswith("less those before")
+    )
+    labels = f'{{{OF}, node="edge-1", state="Healthy", resource="example.com/%s"}}'
+    values = {"lost": "8x100 stale", "same": "8x120", "fewer": "8x100 6x20", "new": "_x100 4x20"}
+    inputs = [
+        {"series": f"genericdp_devices{labels % name}", "values": entry}
+        for name, entry in values.items()
+    ]
+    expected = [
+        {"labels": f'{{daemonset="genericdp", resource="example.com/{name}"}}', "value": value}
+        for name, value in {"lost": -8.0, "fewer": -2.0, "new": 4.0}.items()
+    ]
+    query = asked.replace("$before", "30m").replace("$daemonset", ".*").replace("$resource", ".*")
+    assert differs(tmp_path, inputs, {query: expected}) == ""
