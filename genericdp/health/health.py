@@ -85,15 +85,15 @@ class Probes:
 
         ``what`` is its human-readable name; while a read with this name hangs, no other starts.
         """
-        if hangs(what):
-            return Outcome(reason=f"{what} timed out")
-        if self._hanging[resource] >= MAX_HANGING:
-            others = f"{MAX_HANGING} others of {resource} do not end"
-            return Outcome(reason=f"{what} cannot be begun: {others}")
+        if why_not := self._why_not_begun(what, resource):
+            return Outcome(reason=why_not)
         began = asked = time.monotonic()
+        is_given_up = False
 
         def work() -> Outcome:
             nonlocal began
+            if is_given_up:  # before this thread got any time
+                return Outcome()
             began = time.monotonic()
             with suppress(HangsError):
                 return read()
@@ -107,7 +107,7 @@ class Probes:
             result.cancel()
             raise
         if not result.has_begun:
-            result.cancel()
+            is_given_up = result.cancel()
             return Outcome(reason=f"{what} cannot be begun: no thread can be started")
         give_up(result, only_call=True)  # even sooner, if the config says so
         self._hanging[resource] += 1
@@ -118,6 +118,14 @@ class Probes:
 
         result.add_done_callback(ended)
         return Outcome(reason=f"{what} timed out", seconds=time.monotonic() - asked)
+
+    def _why_not_begun(self, what: str, resource: str) -> str:
+        """Return why a read must not begin now; empty if it may."""
+        if hangs(what):
+            return f"{what} timed out"
+        if self._hanging[resource] >= MAX_HANGING:
+            return f"{what} cannot be begun: {MAX_HANGING} others of {resource} do not end"
+        return ""
 
 
 class Health:
