@@ -463,9 +463,15 @@ def test_the_canaries_of_the_docs_are_a_daemonset_of_their_own(kind: str, helm: 
     images = {d["metadata"]["name"].rpartition("-")[2]: daemon(d)["image"] for d in made}
     repository = "registry.example/genericdp"
     assert images == {"canary": f"{repository}:0.2.0", "fleet": f"{repository}:0.1.0"}
-    for daemonset in made:  # each node belongs to one of them
-        pod = pod_spec(daemonset)
-        assert "canary" in str(pod["nodeSelector"]) + str(pod.get("affinity"))
+    label = {"example.com/genericdp": "canary"}
+    canary, fleet = (pod_spec(daemonset) for daemonset in made)  # each node belongs to one of them
+    assert canary["nodeSelector"].items() >= label.items()
+    assert "affinity" not in canary
+    assert not {*label} & {*fleet["nodeSelector"]}
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    (term,) = fleet["affinity"]["nodeAffinity"][required]["nodeSelectorTerms"]
+    ((key, value),) = label.items()
+    assert term == {"matchExpressions": [{"key": key, "operator": "NotIn", "values": [value]}]}
 
 
 def test_a_resource_may_expect_a_number_of_devices(helm: Path) -> None:
@@ -473,6 +479,22 @@ def test_a_resource_may_expect_a_number_of_devices(helm: Path) -> None:
     render_helm(helm, {"config": CONFIG | {"resources": [resource]}})
     limits = resource | {"expect": {"min": 1, "max": 8}}
     render_helm(helm, {"config": CONFIG | {"resources": [limits]}})
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"maxSurge": 0},
+        {"maxSurge": "0%"},
+        {"maxSurge": 0, "maxUnavailable": 0},
+        {"maxSurge": "20%", "maxUnavailable": "10%"},
+    ],
+)
+def test_what_kubernetes_refuses_of_an_update_is_refused_before(
+    limits: dict[str, Any], helm: Path
+) -> None:
+    with pytest.raises(RenderingError, match="one of maxSurge and maxUnavailable is 0"):
+        render_helm(helm, {"updateStrategy": {"rollingUpdate": limits}})
 
 
 def test_alerts_look_for_what_the_release_is_called(helm: Path) -> None:
