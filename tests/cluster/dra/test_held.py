@@ -116,7 +116,9 @@ def the_status_says_who_has_it(bench: Bench) -> None:
     (disks,) = (resource for resource in status["resources"] if resource["name"] == DISK)
     (only,) = disks["devices"]
     assert (status["goneClaims"], disks["allocatable"]) == (1, 0)
-    assert only["holders"] == [{"share": ONLY, "holder": "claim default/forced"}]
+    (holder,) = only["holders"]
+    assert (holder["share"], holder["holder"]) == (ONLY, "claim default/forced")
+    assert holder["since"] < status["time"]
     assert f"claim default/forced has it, {GONE}" in only["reason"]
 
 
