@@ -66,7 +66,7 @@ ENDPOINT = _object(port=TEXT, path=TEXT, interval=TEXT, **RELABELINGS)
 RULE = _object(alert=TEXT, record=TEXT, expr=TEXT, labels=TEXTS, annotations=TEXTS, **{"for": TEXT})
 OPERATOR = {
     "PodMonitor": _object(selector=_object(matchLabels=TEXTS), podMetricsEndpoints=_list(ENDPOINT)),
-    "PrometheusRule": _object(groups=_list(_object(name=TEXT, rules=_list(RULE)))),
+    "PrometheusRule": _object(groups=_list(_object(name=TEXT, interval=TEXT, rules=_list(RULE)))),
 }
 
 
