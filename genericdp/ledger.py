@@ -375,7 +375,7 @@ def _merged(first: Holders, second: Holders) -> Holders:
 
 def _log_holders(name: Name, entry: _Entry, holders: Holders) -> None:
     """Log the pods that got shares from this daemon, once the kubelet names them."""
-    for share in holders.keys() & entry.since.keys():
+    for share in filter(entry.since.__contains__, holders):
         if new := [pod for pod in holders[share] if pod not in entry.holders.get(share, ())]:
             about = {"resource": name.resource, "device": name.device_id}
             log.info("%s has %s", first_few(new, 3), share, extra=about)

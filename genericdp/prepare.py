@@ -17,7 +17,7 @@ from genericdp.host.calls import HangsError, give_up
 from genericdp.host.devicefiles import DeviceFiles, is_same
 from genericdp.host.workers import Work, start
 from genericdp.observed import Signal, until
-from genericdp.printing import shortened
+from genericdp.printing import first_few, shortened
 from genericdp.reasons import text_of
 from genericdp.tally import ResourceTally
 
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+MAX_LOGGED = 20
+"""Shares that the log names of one call; a container may get thousands."""
 _RESULTS: dict[type[BaseException], AllocationResult] = {
     UnusableDeviceError: "unusable",
     InvalidCallError: "invalid",
@@ -240,6 +242,12 @@ def counted(tallies: Iterable[ResourceTally]) -> Iterator[None]:
     finally:
         for tally in tallies:
             tally.allocated(result, time.monotonic() - began)
+
+
+def log_given(holder: str, resource: str, shares: Sequence[str]) -> None:
+    """Log who gets shares of a resource."""
+    about = {"resource": resource, "device": shares[0] if len(shares) == 1 else ""}
+    log.info("%s gets %s", holder, first_few(shares, MAX_LOGGED), extra=about)
 
 
 def _distinct(devices: Iterable[Device]) -> list[Device]:

@@ -32,7 +32,7 @@ from genericdp.dra.given import (
 )
 from genericdp.errors import DAMAGE, GenericdpError, reason_of
 from genericdp.host.workers import HangingError, finish, in_worker
-from genericdp.prepare import CallTimeouts, counted, limited
+from genericdp.prepare import CallTimeouts, counted, limited, log_given
 from genericdp.printing import first_few, printable
 from genericdp.repeat import Latch, explained
 
@@ -64,8 +64,6 @@ _PLAIN_LIMITS = "resource.kubernetes.io/extended-resource-claim"
 """An annotation of the claims that the scheduler makes for plain ``limits``."""
 _HOOKS: tuple[HookName, ...] = ("allocate", "preStart")
 """The hooks of NodePrepareResources: with DRA, no call comes before a container starts."""
-MAX_LOGGED = 20
-"""Shares that the log names of one claim."""
 _WAITING = "waiting for the kubelet to unprepare it"
 
 
@@ -752,9 +750,7 @@ def _log_given(claim: Claim, pods: Sequence[str]) -> None:
     for hold in claim.holds:
         shares.setdefault(hold.resource, []).extend(hold.shares)
     for resource, given in shares.items():
-        about = {"resource": resource, "device": given[0] if len(given) == 1 else ""}
-        ids = first_few(given, MAX_LOGGED)
-        log.info("claim %s%s gets %s", printable(str(claim)), of_pod, ids, extra=about)
+        log_given(f"claim {printable(str(claim))}{of_pod}", resource, given)
 
 
 def _results(found: Mapping[str, Any], driver: str) -> tuple[Result, ...]:

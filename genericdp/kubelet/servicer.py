@@ -18,8 +18,7 @@ from genericdp.host.workers import in_worker
 from genericdp.kubelet.api import deviceplugin_pb2 as api
 from genericdp.model import Preference
 from genericdp.observed import Observed, until
-from genericdp.prepare import counted, limited
-from genericdp.printing import first_few
+from genericdp.prepare import counted, limited, log_given
 from genericdp.template import UnusableValueError
 
 if TYPE_CHECKING:
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from genericdp.prepare import Gate
 
 log = logging.getLogger(__name__)
-MAX_LOGGED = 20
-"""Shares that the log names of one call; a container may get thousands."""
 _MessageT = TypeVar("_MessageT", bound=Message)
 
 
@@ -107,9 +104,7 @@ class Servicer:
                     await self._edits(container.devices_ids, unfinished) for container in asked
                 ]
         self._gave(shares)
-        ids = first_few(shares, MAX_LOGGED)
-        about = {"resource": gate.resource, "device": shares[0] if len(shares) == 1 else ""}
-        log.info("a container gets %s", ids, extra=about)
+        log_given("a container", gate.resource, shares)
         log.debug("allocated: %s", containers)
         return allocation(containers)
 
