@@ -251,14 +251,16 @@ def still_forgotten(before: DeviceList, entries: Collection[Entry[Device]]) -> t
     ``entries`` are those of the next list, and those that it drops. A device that the config no
     longer matches, or lists under another name, is not lost.
     """
-    listed = {entry.device.id for entry in entries if is_listed(entry)}
     dropped = (
         entry.device.id
         for entry in entries
         if not is_listed(entry) and not all(reason.code.is_routine for reason in entry.reasons)
     )
-    gone = (name for name in (*before.forgotten, *dropped) if name not in listed)
-    return tuple(dict.fromkeys(gone))[-MAX_FORGOTTEN:]
+    gone = dict.fromkeys((*before.forgotten, *dropped))
+    if not gone:  # as in most reconciles, which need not read the IDs of all devices
+        return ()
+    listed = {entry.device.id for entry in entries if is_listed(entry)}
+    return tuple(name for name in gone if name not in listed)[-MAX_FORGOTTEN:]
 
 
 def next_due(devices: DeviceList, *, now: float) -> float | None:

@@ -193,7 +193,9 @@ def collect_state(sources: Sources, *, with_results: bool = False) -> DaemonStat
                         resource, plugins.get(resource.name), supervisor, with_results=with_results
                     ),
                     holders=(held := holders.get(resource.name, {})),
-                    allocated=None if unknown and not _is_by_dra(resource) else len(held),
+                    allocated=len(held)
+                    if resource.served_by is ServedBy.DRA or not unknown
+                    else None,
                 )
                 for resource in supervisor.named.values()
             )
@@ -202,10 +204,6 @@ def collect_state(sources: Sources, *, with_results: bool = False) -> DaemonStat
         claims={} if supervisor.reconciler.dra is None else supervisor.reconciler.dra.claim_counts,
         events=sources.events.last(),
     )
-
-
-def _is_by_dra(resource: Resource) -> bool:
-    return resource.served_by is ServedBy.DRA
 
 
 def _holders(held: Iterable[HeldDevice]) -> Mapping[str, Holders]:
