@@ -43,11 +43,25 @@ SCOPES: dict[str, frozenset[str] | None] = {
     "value": None,
     "node": frozenset({"name"}),
     "allocation": frozenset({"index"}),
+    "claim": frozenset({"name", "request"}),
 }
 """The names of each scope; None if the hardware or the config decides which exist."""
 
 _WITH_ID = {"attributes", "inject", "health", "hooks"}
 """Keys whose templates may use the device's ID."""
+
+_ONLY_IN = {
+    "device.share": (
+        {"containerPath", "hostPath", "env", "annotations"},
+        "only in containerPath, env, annotations and mounts",
+    ),
+    "allocation": (
+        {"containerPath", "env", "annotations"},
+        "only in containerPath, env and annotations",
+    ),
+    "claim": ({"containerPath", "env"}, "only in containerPath and env"),
+}
+"""The keys below inject whose templates may use a scope or name, and a hint."""
 
 # All of these are linear in the input, which may be long.
 _FOREIGN = re.compile(
@@ -282,14 +296,9 @@ def complaint(
         )
     if (scope, name) == ("device", "id") and key not in _WITH_ID:
         return "'$(device.id)' cannot be used here", "only in attributes, inject, health and hooks"
-    for_share = {"containerPath", "hostPath", "env", "annotations"}
-    if (scope, name) == ("device", "share") and (key != "inject" or for_share.isdisjoint(inner)):
-        hint = "only in containerPath, env, annotations and mounts"
-        return "'$(device.share)' cannot be used here", hint
-    for_container = {"containerPath", "env", "annotations"}
-    if scope == "allocation" and (key != "inject" or for_container.isdisjoint(inner)):
-        hint = "only in containerPath, env and annotations"
-        return "'$(allocation.index)' cannot be used here", hint
+    parts, hint = _ONLY_IN.get(f"{scope}.{name}", _ONLY_IN.get(scope, (None, "")))
+    if parts is not None and (key != "inject" or parts.isdisjoint(map(str, inner))):
+        return f"'$({scope}.{name})' cannot be used here", hint
     return None
 
 

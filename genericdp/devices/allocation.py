@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from genericdp.template import Lookup
 
 
+_EXAMPLE = {"claim.name": "claim", "claim.request": "request"}
+"""What a resource of DRA gives where there is no claim, as in ``genericdp allocate``."""
+
+
 class AllocationConflictError(UnusableValueError):
     """Two devices that cannot be in one container, with the reason."""
 
@@ -36,16 +40,24 @@ def edits(
     """
     distinct = {device.id: device for device in devices}
     return edits_at(
-        (index, distinct[device_id], (shares or {}).get(device_id, (0,)))
+        (
+            {"allocation.index": str(index), **_EXAMPLE},
+            distinct[device_id],
+            (shares or {}).get(device_id, (0,)),
+        )
         for index, device_id in enumerate(sorted(distinct, key=natural_key))
     )
 
 
-def edits_at(devices: Iterable[tuple[int, Device, Collection[int]]]) -> ContainerEdits:
-    """Return the same for different devices, each with its ``$(allocation.index)`` and shares."""
+def edits_at(
+    devices: Iterable[tuple[Mapping[str, str], Device, Collection[int]]],
+) -> ContainerEdits:
+    """Return the same for different devices, each with its shares, and what references that
+    are only known now insert, such as ``allocation.index``.
+    """
     answer = _AnswerBuilder()
-    for index, device, shares in devices:
-        answer.add(device, index, sorted(shares))
+    for texts, device, shares in devices:
+        answer.add(device, texts, sorted(shares))
     return answer.edits()
 
 
@@ -73,12 +85,12 @@ class _AnswerBuilder:
         self._annotations: dict[str, dict[str, None]] = {}
         self._cdi: dict[str, None] = {}
 
-    def add(self, device: Device, index: int, shares: Sequence[int]) -> None:
+    def add(self, device: Device, texts: Mapping[str, str], shares: Sequence[int]) -> None:
         """Add everything that belongs to some shares of a device, once for each share if it
         differs.
         """
         for share in shares if len(shares) > 1 and _differs_by_share(device) else shares[:1]:
-            self._add_share(device, {"allocation.index": str(index), "device.share": str(share)})
+            self._add_share(device, {**texts, "device.share": str(share)})
         self._cdi.update(dict.fromkeys(device.cdi))
 
     def _add_share(self, device: Device, texts: Mapping[str, str]) -> None:

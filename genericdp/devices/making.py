@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from genericdp.model import HookName, Inject, Mount, Resource
     from genericdp.template import Lookup
 
-_LATER = ("allocation", "device.share")
+_LATER = ("allocation", "claim", "device.share")
 """Scopes and names whose values are only known at an allocation."""
 
 

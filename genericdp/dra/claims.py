@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_VERSION = 3
+_VERSION = 4
 """The version of records. ``uid`` and ``holds`` have the same form in all versions, so that no
 hold is lost.
 """
@@ -159,6 +159,8 @@ class Claim:
     """Whether its hooks have run in that boot."""
     per_request: bool = False
     """Whether ``$(allocation.index)`` starts at 0 for each request, as with plain limits."""
+    pod_claim: str = ""
+    """Its name in the spec of its pod, if a template made it."""
     prepared_at: float = 0.0
     """In seconds since 1970, only for display."""
     holds: tuple[Hold, ...] = ()

@@ -291,7 +291,18 @@ def _requests(claim: Claim, devices: Devices) -> Iterable[tuple[str, Edits, tupl
                 key: shares_by_device(result.share for result in asked if result.key == key)[key[1]]
                 for key in keys
             }
-            edits = edits_at((indexes[key], devices[key], numbers[key]) for key in keys)
+            edits = edits_at(
+                (
+                    {
+                        "allocation.index": str(indexes[key]),
+                        "claim.name": claim.pod_claim or claim.name,
+                        "claim.request": request,
+                    },
+                    devices[key],
+                    numbers[key],
+                )
+                for key in keys
+            )
         except UnusableValueError as error:
             raise ClaimError(str(error)) from error
         yield request, container_edits(edits, [devices[key] for key in keys]), edits.cdi

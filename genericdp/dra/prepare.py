@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakValueDictionary
 
 from genericdp.devices.identity import Nature
+from genericdp.devices.resourcenames import label
 from genericdp.dra.claims import (
     Claim,
     ClaimError,
@@ -62,6 +63,8 @@ log = logging.getLogger(__name__)
 
 _PLAIN_LIMITS = "resource.kubernetes.io/extended-resource-claim"
 """An annotation of the claims that the scheduler makes for plain ``limits``."""
+_POD_CLAIM = "resource.kubernetes.io/pod-claim-name"
+"""An annotation of the claims that are made from a template: their name in the pod's spec."""
 _HOOKS: tuple[HookName, ...] = ("allocate", "preStart")
 """The hooks of NodePrepareResources: with DRA, no call comes before a container starts."""
 _WAITING = "waiting for the kubelet to unprepare it"
@@ -227,6 +230,7 @@ class ClaimPreparer:
                 if config.get("opaque", {}).get("driver") == self._driver:
                     raise ClaimError(f"it has parameters for {self._driver}, which takes none")
             notes = found["metadata"].get("annotations") or {}
+            pod_claim = str(notes.get(_POD_CLAIM))
             return Claim(
                 uid=uid,
                 namespace=ref.namespace,
@@ -234,6 +238,8 @@ class ClaimPreparer:
                 driver=self._driver,
                 boot_id=self._boot_id,
                 per_request=notes.get(_PLAIN_LIMITS) == "true",
+                # Users can write anything into the annotations of their own claims.
+                pod_claim=pod_claim if label(pod_claim) == pod_claim else "",
                 prepared_at=time.time(),  # noqa: TID251  # to be shown
                 results=results,
                 pods=tuple(
@@ -723,25 +729,26 @@ class ClaimPreparer:
         self.specs.remove_others(records.unreadable.keys() | of_this_boot)
 
     def _warn_of_collisions(self, uids: Iterable[str]) -> None:
-        """Log which claims of a pod put different devices at one path, so that one hides the other.
+        """Log which requests of a pod put different devices at one path, so that one hides the
+        other.
 
         The kubelet requests all claims of a pod in one call.
         """
-        places: dict[str, tuple[str, Claim]] = {}
+        places: dict[str, tuple[str, str]] = {}
         for claim in filter(None, map(self.records.claims.get, uids)):
-            nodes = (edit for edits in claim.edits for edit in edits.get("deviceNodes", ()))
-            for node in nodes:
-                host_path = node.get("hostPath", node["path"])
-                other_path, other = places.setdefault(node["path"], (host_path, claim))
-                if other.uid != claim.uid and other_path != host_path:
-                    log.warning(
-                        "claims %s and %s both give %s, and a container that uses both gets one of"
-                        " them: write one claim with two requests, or give the resources different"
-                        " containerPaths",
-                        other,
-                        claim,
-                        node["path"],
-                    )
+            for request, edits in zip(claim.requests, claim.edits_by_request, strict=True):
+                name = f"request {request.name} of claim {claim}"
+                for node in edits.get("deviceNodes", ()):
+                    host_path = node.get("hostPath", node["path"])
+                    other_path, other = places.setdefault(node["path"], (host_path, name))
+                    if other_path != host_path:
+                        log.warning(
+                            "%s and %s both give %s, and a container that uses both gets one of"
+                            " them: put $(claim.name) and $(claim.request) into containerPath",
+                            printable(other),
+                            printable(name),
+                            node["path"],
+                        )
 
 
 def _log_given(claim: Claim, pods: Sequence[str]) -> None:

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from genericdp.devices.resourcenames import label
@@ -17,6 +18,7 @@ from genericdp.kubelet.api import dra_pb2 as api
 from tests.dra.node import DRIVER, NAME, POOL, USB0, USB1, USB2, DraNode, by_dra
 from tests.memory import little_memory
 
+POD_CLAIM = "resource.kubernetes.io/pod-claim-name"
 INDEXED = {"devices": [{"path": "$(device.path)", "containerPath": "/dev/s$(allocation.index)"}]}
 
 
@@ -80,6 +82,36 @@ async def test_devices_are_counted_in_a_claim_and_for_plain_limits_in_each_reque
         await node.offers(POOL, USB0, USB1, USB2)
         claim = node.allocate(requests=requests, annotations=annotations)
         assert paths(node, await node.prepare(claim)) == expected
+
+
+@pytest.mark.parametrize(
+    ("annotation", "expected"),
+    [
+        pytest.param(None, "sensors", id="the claim's own name"),
+        pytest.param("left", "left", id="its name in the pod's spec"),
+        pytest.param("../../etc", "sensors", id="no name at all"),
+        pytest.param("a" * 64, "sensors", id="too long for a name"),
+        pytest.param("", "sensors", id="empty"),
+    ],
+)
+async def test_a_path_and_a_variable_can_have_the_names_of_claim_and_request(
+    node: DraNode, annotation: Any, expected: str
+) -> None:
+    node.host.plug("ttyUSB1")
+    place = "/dev/$(claim.name)/$(claim.request)"
+    inject = {
+        "devices": [{"path": "$(device.path)", "containerPath": place}],
+        "env": {"PLACES": place},
+    }
+    annotations = {} if annotation is None else {POD_CLAIM: annotation}
+    async with node.serving(by_dra(inject=inject)):
+        await node.offers(POOL, USB0, USB1)
+        requests = {"in": (USB0,), "out/any": (USB1,)}
+        claim = node.allocate(name="sensors", requests=requests, annotations=annotations)
+        given = {request: [f"/dev/{expected}/{request}"] for request in ("in", "out")}
+        assert paths(node, await node.prepare(claim)) == given
+        variables = [edits["env"] for edits in node.given(claim).values()]
+        assert variables == [[f"PLACES={path}"] for (path,) in given.values()]
 
 
 async def test_a_claim_has_the_variables_of_all_its_devices_and_the_numbers_of_its_shares(

@@ -208,15 +208,18 @@ async def test_the_policy_of_now_bounds_the_release_hook_of_a_record(node: DraNo
         assert node.ran() == ["release ttyUSB0"]
 
 
-async def test_two_claims_of_a_pod_that_use_one_path_are_logged(node: DraNode) -> None:
+async def test_requests_of_a_pod_that_use_one_path_are_logged(node: DraNode) -> None:
     node.host.plug("ttyUSB1")
     async with node.serving(by_dra(inject=INDEXED)) as daemon:
         await node.offers(POOL, USB0, USB1)
         claims = [node.allocate(USB0, name="first"), node.allocate(USB1, name="second")]
         await node.kubelet.wait_for(DRIVER)
         await node.kubelet.prepare(DRIVER, *claims)
-        line = await daemon.log.says("claims default/first and default/second both give /dev/s0")
-        assert "one claim with two requests" in line
+        line = await daemon.log.says(
+            "request device of claim default/first and request device of claim default/second"
+            " both give /dev/s0"
+        )
+        assert "put $(claim.name) and $(claim.request) into containerPath" in line
 
 
 @pytest.mark.parametrize(

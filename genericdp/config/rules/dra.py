@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from genericdp.config.rules.parts import injects, is_served_by_dra, references_in
+from genericdp.config.rules.parts import (
+    finds_several,
+    injects,
+    is_served_by_dra,
+    references_in,
+)
 from genericdp.devices.attributes import MAX_BYTES, RESERVED
 from genericdp.devices.resourcenames import class_names
 from genericdp.glob import has_wildcard
@@ -38,6 +44,10 @@ def check_served_by(resource: Field) -> None:
         ):
             if key in field.written():
                 field[key].refuse(f"{key!r} is only allowed with '{_DRA}'", hint, of_key=True)
+        for text in chain.from_iterable(inject.strings() for inject in injects(resource)):
+            for reference in references_in(text.text or "") or ():
+                if reference.scope == "claim":
+                    text.refuse(f"'{reference}' is only allowed with '{_DRA}'")
 
 
 def check_classes(resources: Iterable[Field]) -> None:
@@ -78,17 +88,26 @@ def _check_inject(resource: Field) -> None:
         if "annotations" in inject.written():
             message = f"annotations cannot be given to containers with '{_DRA}'"
             inject["annotations"].refuse(message, "use env or mounts", of_key=True)
-        for entry in (*inject["devices"], *inject["mounts"]):
-            _warn_of_counting(entry["containerPath"])
+        for entry in inject["devices"]:
+            _warn_of_one_place(entry["containerPath"], several=finds_several(resource))
+        for entry in inject["mounts"]:  # those of several devices may be one directory
+            _warn_of_one_place(entry["containerPath"], several=False)
 
 
-def _warn_of_counting(inside: Field) -> None:
-    """Warn of a path in which only a number for each claim distinguishes devices."""
-    references = references_in(inside.text or "")
-    if references and all(reference.scope == "allocation" for reference in references):
+def _warn_of_one_place(inside: Field, *, several: bool) -> None:
+    """Warn of a path at which a container may get two devices, of which it then has one."""
+    path = inside.text or "/"
+    names = {f"{part.scope}.{part.name}" for part in references_in(path) or ()}
+    by_claim = names & {"claim.name", "claim.request", "allocation.index"}
+    is_complete = "claim.name" in by_claim and len(by_claim) > 1
+    if is_complete or names != by_claim or path.endswith("/"):
+        return
+    if "allocation.index" in names:
         message = "'$(allocation.index)' begins at 0 in each claim of a container"
-        hint = "add $(device.name) or $(usb.port), lest one device hides another"
-        inside.warn(message, hint)
+        inside.warn(message, "add $(claim.name), lest one device hides another")
+    elif several:
+        message = "two devices of a container would be at this path, and it would have one of them"
+        inside.warn(message, "add $(device.name), or $(claim.name) and $(claim.request)")
 
 
 def _check_choice(resource: Field) -> None:

@@ -7,7 +7,13 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from genericdp.config.document import shown_path
-from genericdp.config.rules.parts import injects, is_served_by_dra, references_in, replicas
+from genericdp.config.rules.parts import (
+    finds_several,
+    injects,
+    is_served_by_dra,
+    references_in,
+    replicas,
+)
 from genericdp.devices.resourcenames import name_problem
 from genericdp.glob import is_glob
 from genericdp.model import MAX_CDI_KIND, EnvVar, InjectBy, is_cdi_kind
@@ -37,13 +43,7 @@ def check_inject(resource: Field) -> None:
 
 def _warn_of_one_place(resource: Field) -> None:
     """Warn where each of several devices would be at the same path of a container."""
-    # Other conditions, such as a serial number, may leave one device.
-    finds_several = any(
-        selector.written() <= {"path", "type", "inject"}
-        and any("*" in str(glob.value) for glob in selector["path"].strings())
-        for selector in resource["match"]
-    )
-    if is_served_by_dra(resource) or not finds_several:
+    if is_served_by_dra(resource) or not finds_several(resource):
         return
     for entry in (entry for inject in injects(resource) for entry in inject["devices"]):
         path = entry["containerPath"]

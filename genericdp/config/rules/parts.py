@@ -22,6 +22,16 @@ def is_served_by_dra(resource: Field) -> bool:
     return bool(resource["servedBy"].value == ServedBy.DRA)
 
 
+def finds_several(resource: Field) -> bool:
+    """Return whether a resource surely may have several devices."""
+    # Other conditions, such as a serial number, may leave one device.
+    return any(
+        selector.written() <= {"path", "type", "inject"}
+        and any("*" in str(glob.value) for glob in selector["path"].strings())
+        for selector in resource["match"]
+    )
+
+
 def replicas(resource: Field) -> int:
     """Return how many containers may share a device."""
     return resource["replicas"].value or 1
