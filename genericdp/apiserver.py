@@ -299,13 +299,13 @@ class ApiClient:
             raise ApiError("the API server's answer is not a list")
         return [_valid(item) for item in items], version_of(answer)
 
-    async def create(self, path: str, body: Json) -> Json:
+    async def create(self, path: str, body: Json, **params: str) -> Json:
         """Create an object in a collection; return it as it was stored."""
-        return _valid(await self._call("create", path, body), body.get("kind"))
+        return _valid(await self._call("create", path, body, **params), body.get("kind"))
 
-    async def update(self, path: str, body: Json) -> Json:
+    async def update(self, path: str, body: Json, **params: str) -> Json:
         """Replace an object if it still has the body's resourceVersion; return what was stored."""
-        return _valid(await self._call("update", path, body), body.get("kind"))
+        return _valid(await self._call("update", path, body, **params), body.get("kind"))
 
     async def delete(self, path: str, *, uid: str, resource_version: str) -> None:
         """Delete an object if it still has this UID and resourceVersion."""

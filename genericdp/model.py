@@ -107,6 +107,13 @@ class AttributeType(StrEnum):
     VERSION = "version"
 
 
+class TaintEffect(StrEnum):
+    """The effect of the taint of a device that is not Healthy."""
+
+    NO_SCHEDULE = "NoSchedule"
+    NO_EXECUTE = "NoExecute"
+
+
 class InjectBy(StrEnum):
     """The component that makes a device's nodes for a container."""
 
@@ -392,6 +399,8 @@ class Resource:
     forget_after_seconds: int = 300
     expect: Expectation | None = None
     """How many devices should be Healthy; this only changes what is reported."""
+    unhealthy_taint: TaintEffect = TaintEffect.NO_SCHEDULE
+    """The effect of the taints of its devices in ResourceSlices; only with DRA."""
     inject: Inject = Inject()
     health: tuple[Probe, ...] = ()
     hooks: Mapping[HookName, Hook[Template]] = field(default_factory=dict)

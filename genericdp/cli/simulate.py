@@ -311,7 +311,11 @@ def _slices_as_text(slices: Sequence[Mapping[str, Any]]) -> Iterator[str]:
                 for value in typed.values()
                 if value != "" and name not in {"resource", "extendedResource"}
             )
-            yield f"  {device['name']}: {', '.join(texts)}"
+            taints = [
+                f"taint {taint['key']}={taint['value']}:{taint['effect']}"
+                for taint in device.get("taints", ())
+            ]
+            yield f"  {device['name']}: {', '.join([*texts, *taints])}"
 
 
 def _why_it_waits(start: Start) -> str:

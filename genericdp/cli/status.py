@@ -223,6 +223,8 @@ def _daemon(status: StatusDocument) -> Iterator[ColoredLine]:
         yield f"Kubelet:  MISSING: {visible(kubelet.get('reason', ''))}", BAD
     if (claims := status.get("claims")) is not None:
         yield f"Claims:   {claims:d} prepared", PLAIN
+    if lacks := status.get("apiServerLacks"):
+        yield f"Lacking:  {visible(lacks)}", BAD
     if (reason := status.get("holders", {}).get("reason")) is not None:
         yield from _holders(reason)
     if supply is not None:

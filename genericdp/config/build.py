@@ -51,6 +51,7 @@ def _resource(
         topology=model.TopologyMode,
         closeness=itemgetter("value"),
         expect=_expectation,
+        unhealthyTaint=model.TaintEffect,
         inject=_inject,
         health=_each(_probe),
         hooks=_by_key(_hook),

@@ -11,6 +11,7 @@ from genericdp.devices.device import Device, Member
 from genericdp.devices.held import Name
 from genericdp.devices.selectors import path_globs
 from genericdp.devices.transitions import Event, State
+from genericdp.model import TaintEffect
 from genericdp.reasons import Code, Reason
 
 if TYPE_CHECKING:
@@ -26,6 +27,14 @@ if TYPE_CHECKING:
 
 GROUP_SECONDS = 0.3
 """How long the members of a new group have to stay the same before it is offered."""
+
+
+EVICTION_SECONDS = 30.0
+"""How long hardware has to be missing until pods that have it may be evicted: a reset of a device
+or hub takes a few seconds.
+"""
+_HARDWARE = (Code.GONE, Code.REPLACED)
+"""The reasons that are facts about the hardware, not about the config or a failed read."""
 
 
 def settling(before: DeviceList, *, now: float) -> Callable[[Entry[Device]], Entry[Device]]:
@@ -93,7 +102,19 @@ def carried_over(
         since = _missing_since(former, now)
         due = _forgotten_at(resource, since)
         entry = former.after(event, *reasons)
-        entry = replace(entry, lost=lost, withheld={}, since=since, due=due)
+        evicted_at = inf
+        if resource.unhealthy_taint is TaintEffect.NO_EXECUTE and reasons[0].code in _HARDWARE:
+            evicted_at = since + EVICTION_SECONDS
+        is_long_gone = evicted_at <= now
+        next_change = due if is_long_gone else min(due, evicted_at)
+        entry = replace(
+            entry,
+            lost=lost,
+            withheld={},
+            since=since,
+            due=next_change,
+            is_long_gone=is_long_gone,
+        )
         name = Name(resource.name, device_id, resource.served_by)
         if due <= now and name not in held.by_name:
             entry = entry.after(Event.FORGOTTEN, *reasons)

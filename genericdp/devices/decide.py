@@ -443,6 +443,7 @@ class _Pass:
             made,
             entries=(*listed, *made.not_offered),
             expect=resource.expect,
+            unhealthy_taint=resource.unhealthy_taint,
             forgotten=still_forgotten(part.before, entries),
         )
         devices = within_limit(devices, part.before.devices, self.entry_bytes)
@@ -493,6 +494,7 @@ def _as_it_was(resource: Resource, before: DeviceList, error: Exception) -> Devi
         before,
         entries=(*before.devices.values(), everything, *others),
         expect=resource.expect,
+        unhealthy_taint=resource.unhealthy_taint,
         undecided=Reason(Code.UNDECIDED, failed, type(error).__name__),
         empty=None if before.devices else why_undecided(resource, failed),
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypeGuard, TypeVar
 
 from genericdp.devices.device import Unmade
 from genericdp.devices.transitions import LISTED, Event, State, next_state
+from genericdp.model import TaintEffect
 from genericdp.printing import first_few, plural
 from genericdp.reasons import OF_HEALTH, Code, Reason, text_of
 
@@ -47,11 +48,13 @@ class Entry(Generic[SubjectT_co]):
     """Its missing members, each with the time since when."""
     withheld: Mapping[str, Reason] = field(default_factory=dict)
     """Why shares of it are Unhealthy although the device is healthy, by share."""
+    is_long_gone: bool = False
+    """Whether its hardware has been missing long enough to evict the pods that have it."""
     has_former_shares: bool = False
     """Whether pods have shares of it that the config no longer offers."""
     due: float = inf
-    """When time alone changes it, on that clock: when it or a lost member is to be forgotten, or
-    its group is complete. If that time has passed, the device is held.
+    """When time alone changes it, on that clock: when it or a lost member is to be forgotten, its
+    pods may be evicted, or its group is complete. If that time has passed, the device is held.
     """
 
     def after(self, event: Event, *reasons: Reason) -> Entry[SubjectT_co]:
@@ -145,6 +148,8 @@ class DeviceList:
     """The name in the config that the resource's name results from; empty if they are the same."""
     expect: Expectation | None = None
     """How many devices should be Healthy; None for any number."""
+    unhealthy_taint: TaintEffect = TaintEffect.NO_SCHEDULE
+    """The effect of the taints of devices that are not Healthy, if DRA serves them."""
     forgotten: tuple[str, ...] = ()
     """The IDs of devices that were forgotten and have not returned, those of the last ones."""
 

@@ -382,7 +382,9 @@ class DraDriver:
         self._pools = {
             pool_name(self._node_name, name): ServedPool(
                 gate=gate,
-                shares=devices_of(name, gate.devices, extended_resource=False).shares,
+                shares=devices_of(
+                    name, gate.devices, driver=self._settings.driver, extended_resource=False
+                ).shares,
             )
             for name, gate in gates.items()
         }
@@ -584,6 +586,11 @@ class DraDriver:
                 yield file.fileno()
             finally:
                 self._parts = None
+
+    @property
+    def why_lacking(self) -> str:
+        """Return what of the DRA features in use the API server lacks; empty if nothing."""
+        return "" if self._parts is None else self._parts.publisher.slices.fields.why
 
     @property
     def claim_counts(self) -> dict[str, int]:

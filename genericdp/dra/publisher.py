@@ -6,14 +6,17 @@ import asyncio
 import logging
 import re
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from genericdp.apiserver import SLICES, node_path, slice_path, version_of
 from genericdp.dra.slices import (
+    NEWER_FIELDS,
     Pool,
     content_of,
     devices_of,
+    fields_of,
     has_extended_resources,
     is_ending,
     is_well_formed,
@@ -21,6 +24,7 @@ from genericdp.dra.slices import (
     next_layout,
     plan,
     pool_name,
+    with_times,
 )
 from genericdp.errors import ApiAccessError, ApiError
 from genericdp.observed import Observed, Signal, until
@@ -49,6 +53,7 @@ _MAX_EARLY = 3
 _NO_WATCH_LASTS = (
     f"no watch of {SLICES} lasts: the API server ends each, or says that listed slices are deleted"
 )
+_NOT_SENT = "the API server's answer is not the ResourceSlice that was sent"
 _NOT_LISTED = "the API server has not said yet which ResourceSlices there are"
 _NOT_WRITTEN = "its ResourceSlices have not been written yet"
 _PROBING = "waiting for the first probe results of its devices"
@@ -77,6 +82,46 @@ class Node(NamedTuple):
 
     uid: str
     extended_resources: bool
+
+
+class NewerFields:
+    """The newer fields of devices that the API server keeps, and those that it drops."""
+
+    def __init__(self) -> None:
+        self.dropped: Observed[frozenset[str]] = Observed(frozenset())
+        self._kept: frozenset[str] = frozenset()
+        self._dropping = Latch(log)
+
+    def forget(self) -> None:
+        """Forget everything: another version may answer from now on."""
+        self._kept = self.dropped.value = frozenset()
+
+    def are_known(self, slice_: Json) -> bool:
+        """Return whether it is known which fields of a slice the API server keeps."""
+        return fields_of(slice_) <= self._kept | self.dropped.value
+
+    def are_kept(self, slice_: Json) -> bool:
+        """Return whether the API server drops none of the fields of a slice, as far as is known."""
+        return fields_of(slice_).isdisjoint(self.dropped.value)
+
+    def note(self, sent: Json, answer: Json) -> None:
+        """Learn from an answer to a slice that was sent."""
+        if fields := fields_of(sent):
+            dropped = fields - fields_of(answer)
+            self._kept = (self._kept | fields) - dropped
+            self.dropped.value |= dropped
+            ended = "the API server keeps all fields of devices"
+            self._dropping.update(self.why, "%s", self.why, ended=ended)
+
+    @property
+    def why(self) -> str:
+        """Return which fields the API server drops, and what follows; empty if none."""
+        return "; ".join(
+            f"the API server drops {name} of devices, because of its version or a feature gate:"
+            f" {effect}"
+            for name, effect in NEWER_FIELDS.items()
+            if name in self.dropped.value
+        )
 
 
 class StoredSlices:
@@ -128,6 +173,7 @@ class StoredSlices:
         self._watching_since = inf  # when the server agreed to watch; infinite if it has not
         self._watching: asyncio.Timeout | None = None  # set to end the watch, if there is one
         self._proof = 0.0  # how long a watch has to last until the last failure no longer counts
+        self.fields = NewerFields()
         self._logged: set[str] = set()
         """The fields that the API server changes or drops, as logged."""
         self._malformed = Latch(log)
@@ -148,8 +194,10 @@ class StoredSlices:
                 pass
             except ApiError as it:
                 error = it
-            if error is None or error.status is not None:  # not a lost connection
+            if error is None or error.status is not None:
                 self._watch_from = ""
+            else:  # a lost connection
+                self.fields.forget()
             if error is not None and error.status == 410 and resumed:
                 error = None  # the server answers, but no longer has that resourceVersion
             pause = self._count_round(error)
@@ -180,14 +228,17 @@ class StoredSlices:
         if self._watching is not None and not self._watching.expired():
             self._watching.reschedule(self._list_at)
 
-    async def send(self, verb: str, slice_: Json) -> None:
-        """Send a request of ``slices.plan``, and store the answer; raise ApiError."""
+    async def send(self, verb: str, slice_: Json) -> bool:
+        """Send a request of ``slices.plan``, and store the answer; raise ApiError.
+
+        Return whether the API server keeps all fields that matter; otherwise it stores nothing.
+        """
         try:
-            await self._send(verb, slice_)
+            return await self._send(verb, slice_)
         finally:
             self._written.send()  # even after an error: the request may have been carried out
 
-    async def _send(self, verb: str, slice_: Json) -> None:
+    async def _send(self, verb: str, slice_: Json) -> bool:
         metadata = slice_["metadata"]
         path = slice_path(metadata.get("name", ""))
         if verb == "delete":
@@ -198,14 +249,27 @@ class StoredSlices:
                 name: slice_ for name, slice_ in known if name != metadata["name"]
             }
             self._sent.pop(metadata["name"], None)
-            return
-        if verb == "update":
-            answer = await self._client.update(path, slice_)
-        else:
-            answer = await self._client.create(SLICES, slice_)
+            return True
+        send = (
+            partial(self._client.update, path)
+            if verb == "update"
+            else partial(self._client.create, SLICES)
+        )
+        # Without taints in it, a device that is not Healthy would be given to pods.
+        if not self.fields.are_known(slice_):
+            answer = await send(slice_, dryRun="All")
+            if not (self._is_ours(answer) and is_well_formed(answer)):
+                raise ApiError(_NOT_SENT)
+            self.fields.note(slice_, answer)
+        if not self.fields.are_kept(slice_):
+            return False
+        answer = await send(slice_)
+        if verb == "create":
             self.list_again(within=self._list_within)
         if not (self._is_ours(answer) and _is_usable(answer)):
-            raise ApiError("the API server's answer is not the ResourceSlice that was sent")
+            raise ApiError(_NOT_SENT)
+        self.fields.note(slice_, answer)
+        slice_ = with_times(slice_, answer)
         changed = set(_differences(content_of(slice_), content_of(answer))) - self._logged
         if changed and len(self._logged) < _MAX_LOGGED:
             log.warning(
@@ -218,6 +282,7 @@ class StoredSlices:
         sent = answer | {"metadata": answer["metadata"] | owners, "spec": slice_["spec"]}
         self._sent[answer["metadata"]["name"]] = answer, sent
         self._store(sent)
+        return True
 
     def _is_ours(self, item: Json) -> bool:
         """Return whether a slice belongs to this driver and node, whatever the request was."""
@@ -395,7 +460,7 @@ class Publisher:
         """Reconcile, then wait for a change, forever."""
         self._probed_by = now() + self._probed_within
         slices = self.slices
-        values = (slices.listed, slices.failure, slices.by_name, self.wanted)
+        values = (slices.listed, slices.failure, slices.by_name, slices.fields.dropped, self.wanted)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(slices.run(), name="watch of ResourceSlices")
             await until(lambda: self._registered.value, self._registered)
@@ -448,7 +513,13 @@ class Publisher:
     ) -> None:
         """Plan the slices of a pool, and the requests for them."""
         published, slices = self._pools[name], self.slices
-        offered = devices_of(resource, devices, extended_resource=node.extended_resources)
+        offered = devices_of(
+            resource,
+            devices,
+            driver=slices.driver,
+            extended_resource=node.extended_resources,
+            lacking=slices.fields.dropped.value,
+        )
         published.layout = next_layout(published.layout or layout_of(observed), offered.shares)
         for share in offered.not_offered.keys() - published.not_offered.keys():
             about = {"resource": resource, "device": share}
@@ -493,7 +564,8 @@ class Publisher:
             most = _MAX_DELETIONS if pool.is_repeated else len(deletions)
             try:
                 for verb, slice_ in (*deletions[:most], *pool.todo[len(deletions) :]):
-                    await self.slices.send(verb, slice_)
+                    if not await self.slices.send(verb, slice_):
+                        break  # the next reconcile plans without these fields
             except ApiError as error:
                 failures.append(error)
                 if error.status in _UNSURE:

@@ -11,20 +11,28 @@ from functools import lru_cache
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from genericdp.devices.devicelist import share_reasons
 from genericdp.devices.resourcenames import cut, label
+from genericdp.devices.transitions import State
+from genericdp.model import TaintEffect
+from genericdp.reasons import Code
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from genericdp.devices.devicelist import DeviceList
+    from genericdp.devices.device import Device
+    from genericdp.devices.devicelist import DeviceList, Entry
 
     Json: TypeAlias = dict[str, Any]
     Layout: TypeAlias = Mapping[int, tuple[str, ...]]
     """The names of the devices in each slice of a pool, including Unhealthy ones, by index."""
 
+NEWER_FIELDS = {"taints": "devices that are not Healthy are left out of ResourceSlices"}
+"""The fields of devices that API servers of 1.34 and 1.35 drop by default, or wherever their
+feature gate is off, and what follows.
+"""
 MAX_PER_SLICE = 64
 """Maximum devices in a slice if one has a taint; without taints it is 128."""
+_FAILURES = (Code.PROBE_FAILED, Code.LOG_LINE)
 _MAX_POOL = 253
 _MAX_GENERATED = 58
 """Maximum length of ``generateName``; the API server cuts longer names."""
@@ -54,17 +62,26 @@ class Offered:
     """The devices of a resource as claims name them: one for each share of a device."""
 
     devices: Mapping[str, Json]
-    """The entry in a slice of each Healthy device, by its name there."""
+    """The entry in a slice of each device, by its name there."""
     shares: Mapping[str, str]
     """The ID of each listed share, Unhealthy ones too, by its name in a slice."""
     not_offered: Mapping[str, str]
     """Why shares cannot be in a slice, by ID."""
 
 
-def devices_of(resource_name: str, devices: DeviceList, *, extended_resource: bool) -> Offered:
+def devices_of(
+    resource_name: str,
+    devices: DeviceList,
+    *,
+    driver: str,
+    extended_resource: bool,
+    lacking: Collection[str] = (),
+) -> Offered:
     """Return the devices of a resource for ResourceSlices, in the order of their list.
 
     ``extended_resource`` shows whether the node's kubelet prepares claims for plain ``limits``.
+    ``lacking`` are the fields of devices that the API server drops: without taints, devices that
+    are not Healthy are left out.
     """
     found: dict[str, Json] = {}
     shares: dict[str, str] = {}
@@ -82,10 +99,29 @@ def devices_of(resource_name: str, devices: DeviceList, *, extended_resource: bo
                 not_offered[share] = f"in ResourceSlices its name is that of {shares[name]}: {name}"
                 continue
             shares[name] = share
-            if not share_reasons(listed, share):
-                attributes = {**own, "id": _attribute("string", share)}
-                found[name] = {"name": name, "attributes": attributes}
+            is_tainted = not listed.is_healthy
+            if share in listed.withheld or (is_tainted and "taints" in lacking):
+                continue
+            attributes = {**own, "id": _attribute("string", share)}
+            found[name] = {"name": name, "attributes": attributes}
+            if is_tainted:
+                found[name]["taints"] = [_taint(driver, listed, devices.unhealthy_taint)]
     return Offered(devices=found, shares=shares, not_offered=not_offered)
+
+
+def _taint(driver: str, entry: Entry[Device], effect: TaintEffect) -> Json:
+    """Return the taint of a device that is not Healthy.
+
+    Only a failed probe and missing hardware evict pods: anything else may be a matter of the
+    daemon or the config.
+    """
+    is_missing = entry.state is State.MISSING
+    fails = not is_missing and any(reason.code in _FAILURES for reason in entry.reasons)
+    return {
+        "key": f"{driver}/{'missing' if is_missing else 'unhealthy'}",
+        "value": str(entry.code),
+        "effect": str(effect if fails or entry.is_long_gone else TaintEffect.NO_SCHEDULE),
+    }
 
 
 @lru_cache  # most devices have equal attributes, and a thousand devices take megabytes
@@ -175,7 +211,9 @@ def plan(
             slice_ = _slice(pool, index, listed, generation, len(layout))
             if index not in kept:
                 found.append(("create", slice_))
-            elif content_of(slice_) != content_of(kept[index]):
+                continue
+            slice_ = with_times(slice_, kept[index])
+            if content_of(slice_) != content_of(kept[index]):
                 found.append(
                     ("update", slice_ | {"metadata": kept[index]["metadata"] | slice_["metadata"]})
                 )
@@ -187,6 +225,36 @@ def plan(
     obsolete = (slice_ for slice_ in observed if slice_["metadata"]["name"] not in names_kept)
     gone = [("delete", slice_) for slice_ in obsolete if not is_ending(slice_)]
     return gone + todo
+
+
+def fields_of(slice_: Json) -> frozenset[str]:
+    """Return which of the newer fields the devices of a slice have."""
+    devices = slice_["spec"].get("devices") or ()
+    return frozenset(field for device in devices for field in NEWER_FIELDS if device.get(field))
+
+
+def with_times(slice_: Json, stored: Json) -> Json:
+    """Return a slice with the times of those of its taints that are in the API already.
+
+    The API server sets times that are missing, so without them each write would restart tolerations.
+    """
+    before = {
+        device["name"]: device.get("taints") for device in stored["spec"].get("devices") or ()
+    }
+    devices = [
+        {**device, "taints": [_with_time(taint, before.get(device["name"])) for taint in taints]}
+        if (taints := device.get("taints"))
+        else device
+        for device in slice_["spec"].get("devices", ())
+    ]
+    return slice_ | {"spec": slice_["spec"] | ({"devices": devices} if devices else {})}
+
+
+def _with_time(taint: Json, stored: object) -> Json:
+    for known in stored if isinstance(stored, list) else ():
+        if isinstance(known, dict) and known == {**taint, "timeAdded": known.get("timeAdded")}:
+            return known
+    return taint
 
 
 def is_ending(item: Json) -> bool:

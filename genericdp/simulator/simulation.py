@@ -214,7 +214,7 @@ class Simulation:
         """Return the specs of the ResourceSlices that the daemon would publish."""
         node = self._settings.node_name
         pool = Pool(name=pool_name(node, name), driver=self._driver, node_name=node, node_uid="")
-        offered = devices_of(name, devices, extended_resource=True)
+        offered = devices_of(name, devices, driver=self._driver, extended_resource=True)
         layout = next_layout({}, offered.shares)
         return tuple(slice_["spec"] for _, slice_ in plan(pool, layout, offered.devices, ()))
 

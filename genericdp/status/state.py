@@ -146,6 +146,8 @@ class DaemonState:
     """The resources for this node, in the order of the config."""
     holders_unknown: str = ""
     """Why it is unknown which pods hold devices; or an empty string."""
+    api_server_lacks: str = ""
+    """What of the DRA features in use the API server lacks, and what follows."""
     claims: Mapping[str, int] = field(default_factory=dict)
     """The number of prepared ResourceClaims, by state; empty if DRA has served no resource."""
     events: tuple[dict[str, str], ...] = ()
@@ -174,7 +176,7 @@ def collect_state(sources: Sources, *, with_results: bool = False) -> DaemonStat
     """
     supervisor, kubelet = sources.supervisor, sources.supervisor.kubelet
     plugins, holders = supervisor.reconciler.running, _holders(supervisor.reconciler.held())
-    unknown = supervisor.holders_unknown
+    unknown, dra = supervisor.holders_unknown, supervisor.reconciler.dra
     return DaemonState(
         node=supervisor.settings.node_name,
         time=time.time(),  # noqa: TID251  # to be shown
@@ -201,7 +203,8 @@ def collect_state(sources: Sources, *, with_results: bool = False) -> DaemonStat
             )
         ),
         holders_unknown=unknown,
-        claims={} if supervisor.reconciler.dra is None else supervisor.reconciler.dra.claim_counts,
+        claims={} if dra is None else dra.claim_counts,
+        api_server_lacks="" if dra is None else dra.why_lacking,
         events=sources.events.last(),
     )
 
@@ -273,6 +276,7 @@ def as_json(state: DaemonState, hardware: HardwareOf | None = None) -> dict[str,
         "config": _config_json(state.config),
         "claims": sum(state.claims.values()) if state.claims else None,
         "goneClaims": state.claims.get("gone"),
+        "apiServerLacks": state.api_server_lacks,
         "holders": {"known": not state.holders_unknown, "reason": state.holders_unknown},
         "descriptors": {"used": supply.used, "most": supply.most, "short": supply.is_short},
         "resources": [

@@ -170,7 +170,11 @@ class ApiServer:
     @property
     def writes(self) -> list[Request]:
         """Requests that change something, whether they succeeded or not."""
-        return [request for request in self.requests if request.verb in _WRITES]
+        return [
+            request
+            for request in self.requests
+            if request.verb in _WRITES and "dryRun" not in request.query
+        ]
 
     @property
     def watching(self) -> int:
@@ -356,9 +360,11 @@ class ApiServer:
             case "list":
                 return self._page(resource, namespace, request.query)
             case "create":
-                return self._store.create(resource, namespace, request.body)
+                return self._store.create(
+                    resource, namespace, request.body, is_dry_run="dryRun" in request.query
+                )
             case "update":
-                return self._store.update(key, request.body)
+                return self._store.update(key, request.body, is_dry_run="dryRun" in request.query)
             case "delete":
                 return self._store.delete(key, (request.body or {}).get("preconditions") or {})
             case _:

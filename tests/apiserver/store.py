@@ -100,7 +100,9 @@ class Store:
             if namespace in ("", key[1]) and fits(self.objects[key], fields)
         ]
 
-    def create(self, resource: str, namespace: str, body: Json) -> Json:
+    def create(
+        self, resource: str, namespace: str, body: Json, *, is_dry_run: bool = False
+    ) -> Json:
         item = self._received(resource, body)
         metadata = item["metadata"]
         if metadata.get("resourceVersion"):
@@ -118,7 +120,7 @@ class Store:
         metadata |= {"uid": str(uid), "creationTimestamp": "2026-01-01T00:00:00Z"}
         metadata |= {"namespace": namespace} if namespace else {}
         metadata |= {"generation": 1} if resource == "resourceslices" else {}
-        return self._commit("ADDED", key, item)
+        return item if is_dry_run else self._commit("ADDED", key, item)
 
     def _drawn_name(self, resource: str, namespace: str, start: str) -> str:
         """Return a name that no object has; raise Refusal if several draws give none."""
@@ -135,7 +137,7 @@ class Store:
             retry_after=1,
         )
 
-    def update(self, key: Key, body: Json) -> Json:
+    def update(self, key: Key, body: Json, *, is_dry_run: bool = False) -> Json:
         item = self._received(key[0], body)
         metadata = item["metadata"]
         if metadata.get("name") != key[2]:
@@ -162,7 +164,7 @@ class Store:
         self._check(key[0], item, before)
         if key[0] == "resourceslices" and item["spec"] != before["spec"]:
             metadata["generation"] += 1
-        return self._commit("MODIFIED", key, item)
+        return item if is_dry_run else self._commit("MODIFIED", key, item)
 
     def delete(self, key: Key, preconditions: Mapping[str, str]) -> Json:
         metadata = self.get(key)["metadata"]
@@ -194,6 +196,10 @@ class Store:
             raise Refusal(400, "BadRequest", f"{kind.name} cannot be handled: {unreadable}")
         for path in self.dropped:
             _drop(item, path.split("."))
+        if resource == "resourceslices":
+            for taint in _taints(item):
+                # The real server has the time of day: here each version has its own.
+                taint.setdefault("timeAdded", f"2026-01-01T00:00:00.{self.version:09}Z")
         return item
 
     def _check(self, resource: str, item: Json, before: Json | None) -> None:
@@ -233,6 +239,19 @@ def fits(item: Json, fields: Mapping[str, str]) -> bool:
         if (found or "") != wanted:
             return False
     return True
+
+
+def _taints(slice_: Json) -> list[Json]:
+    """Return the taints of all devices; none if something in it is not of its type."""
+    spec = slice_.get("spec")
+    devices = spec.get("devices") if isinstance(spec, dict) else None
+    return [
+        taint
+        for device in (devices if isinstance(devices, list) else ())
+        if isinstance(device, dict) and isinstance(device.get("taints"), list)
+        for taint in device["taints"]
+        if isinstance(taint, dict)
+    ]
 
 
 def _drop(item: Any, path: list[str]) -> None:

@@ -391,6 +391,7 @@ UNKNOWN = {"known": False, "reason": "start with --pod-resources"}
         ),
         (status(resource("a", empty="x" * 3000)), [f"  a: {'x' * 1996}…"]),
         (status(DRA, claims=3), ["Claims:   3 prepared"]),
+        (status(DRA, apiServerLacks="taints"), ["Lacking:  taints"]),
         (
             status(WELL["resources"][0], holders=UNKNOWN),
             [f"Holders:  unknown ({UNKNOWN['reason']})"],

@@ -112,7 +112,7 @@ class Machine:
     @property
     def shares(self) -> Mapping[str, str]:
         """The ID of each share by its name in the ResourceSlice."""
-        return devices_of(NAME, self._lists[NAME], extended_resource=False).shares
+        return devices_of(NAME, self._lists[NAME], driver=DRIVER, extended_resource=False).shares
 
     def pools(self, gate_of: Callable[[str], Gate]) -> dict[str, ServedPool]:
         """Return what there is now for a preparer."""
@@ -124,7 +124,7 @@ class Machine:
         ]:
             listed, gate = self._lists[name], gate_of(name)
             gate.set_devices(listed)
-            shares = devices_of(name, listed, extended_resource=False).shares
+            shares = devices_of(name, listed, driver=DRIVER, extended_resource=False).shares
             pools[f"node-1/{name}"] = ServedPool(gate=gate, shares=shares)
         return pools
 

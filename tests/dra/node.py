@@ -126,12 +126,14 @@ class DraNode:
         return lines
 
     def pools(self) -> dict[str, list[str]]:
-        """Return the names of the devices on offer, by pool."""
+        """Return the names of the devices on offer, without those that have a taint, by pool."""
         found: dict[str, list[str]] = {}
         for object_ in self.server.objects("resourceslices"):
             spec = object_["spec"]
             names = found.setdefault(spec["pool"]["name"], [])
-            names += [device["name"] for device in spec.get("devices", ())]
+            names += [
+                device["name"] for device in spec.get("devices", ()) if not device.get("taints")
+            ]
         return found
 
     async def offers(self, pool: str = POOL, *names: str) -> None:

@@ -21,7 +21,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.budget import examples
-from tests.dra.claims import HOOKS, NAME, Machine, Process, plug_stick, spec_name, unplug_stick
+from tests.dra.claims import (
+    DRIVER,
+    HOOKS,
+    NAME,
+    Machine,
+    Process,
+    plug_stick,
+    spec_name,
+    unplug_stick,
+)
 from tests.world import resource
 
 pytestmark = pytest.mark.slow
@@ -180,7 +189,11 @@ class Claims(RuleBasedStateMachine):
             (pool, name)
             for pool, served in self.process.pools.items()
             for name in devices_of(
-                served.gate.resource, served.gate.devices, extended_resource=False
+                served.gate.resource,
+                served.gate.devices,
+                driver=DRIVER,
+                extended_resource=False,
+                lacking=["taints"],
             ).devices
             if admin or (pool, name) not in taken
         ]

@@ -328,7 +328,7 @@ async def test_a_kubelet_that_refuses_the_driver_for_a_while(node: DraNode) -> N
 
 
 async def test_nobody_is_said_to_undo_writes_that_have_failed(node: DraNode) -> None:
-    async with serving(node) as daemon:
+    async with serving(node, forgetAfterSeconds=0) as daemon:
         await healed(node, daemon)
         with node.server.failing(status=403, reason="Forbidden", verbs={"update"}):
             for _ in range(5):

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import pytest
@@ -92,12 +92,17 @@ def slices(server: ApiServer, pool: str = POOL) -> list[Json]:
 
 
 def devices(server: ApiServer, pool: str = POOL) -> list[str]:
-    """The IDs of what is on offer."""
+    """The IDs of what is on offer, without what has a taint."""
     return [
         device["attributes"]["id"]["string"]
         for slice_ in slices(server, pool)
         for device in slice_["spec"].get("devices", ())
+        if not device.get("taints")
     ]
+
+
+def shows_devices(server: ApiServer, ids: list[str]) -> bool:
+    return devices(server) == ids
 
 
 def verbs(server: ApiServer) -> list[str]:
@@ -285,11 +290,11 @@ async def test_what_a_lost_write_has_done_is_looked_at_before_all_counts_as_publ
         with server.failing(verbs={"watch", "list", "get"}, status=500):
             server.cut_watches()
             with server.failing(verbs={"update"}, cut=True, times=1):
-                publisher.wanted.value = lists(without=(1,))
+                publisher.wanted.value = lists(3)
                 await shows(publisher, serial="does not answer")
             publisher.wanted.value = {**lists(), **decide([VIDEO], [CAMERA])}
             await shows(publisher, serial="does not answer", video="")
-            assert len(devices(server)) == 1
+            assert len(devices(server)) == 3
         await poll_until(lambda: len(devices(server)) == 2)
         await shows(publisher, serial="", video="")
 
@@ -344,7 +349,7 @@ async def test_fields_that_are_dropped_are_told_once_and_not_sent_again(
     async with publishing(server, lists(65)) as publisher:
         await shows(publisher, serial="")
         publisher.wanted.value = lists(65, without=(1,))
-        await poll_until(lambda: len(slices(server)[0]["spec"]["devices"]) == 63)
+        await poll_until(lambda: "update" in verbs(server))
         server.wipe(NODE)
         await poll_until(lambda: len(slices(server)) == 2)
         await shows(publisher, serial="")
@@ -352,6 +357,101 @@ async def test_fields_that_are_dropped_are_told_once_and_not_sent_again(
     (message,) = [text for text in caplog.messages if "changes or drops fields" in text]
     assert "spec.devices[].attributes.id" in message
     assert "ownerReferences" in message
+
+
+def taints(server: ApiServer) -> dict[str, list[Json]]:
+    """The taints of each device that has some, by its ID."""
+    return {
+        device["attributes"]["id"]["string"]: device["taints"]
+        for slice_ in slices(server)
+        for device in slice_["spec"].get("devices", ())
+        if device.get("taints")
+    }
+
+
+async def test_a_taint_keeps_its_time_while_other_devices_change(server: ApiServer) -> None:
+    async with publishing(server, lists(3, without=(1,))) as publisher:
+        await shows(publisher, serial="")
+        before = taints(server)
+        assert before.keys() == {"ttyUSB1"}
+        publisher.wanted.value = lists(3, without=(1, 2))
+        await poll_until(lambda: taints(server).keys() == {"ttyUSB1", "ttyUSB2"})
+        assert taints(server)["ttyUSB1"] == before["ttyUSB1"]
+        assert taints(server)["ttyUSB2"] != before["ttyUSB1"]
+        before = taints(server)
+    async with publishing(server, lists(3, without=(0, 1, 2))) as publisher:  # another daemon
+        await shows(publisher, serial="")
+        assert {
+            name: found for name, found in taints(server).items() if name != "ttyUSB0"
+        } == before
+        publisher.wanted.value = lists(3)
+        await poll_until(lambda: not taints(server))
+
+
+async def test_a_taint_that_somebody_adds_or_takes_is_put_right(server: ApiServer) -> None:
+    async with publishing(server, lists(without=(1,))) as publisher:
+        await shows(publisher, serial="")
+        before = taints(server)
+        for by_hand in ([{"key": "a/b", "effect": "NoExecute"}], []):
+            (slice_,) = slices(server)
+            changed = [{**device, "taints": by_hand} for device in slice_["spec"]["devices"]]
+            server.put("resourceslices", slice_ | {"spec": slice_["spec"] | {"devices": changed}})
+            await poll_until(lambda: taints(server).keys() == {"ttyUSB1"})
+            (taint,) = taints(server)["ttyUSB1"]
+            assert (taint["key"], taint["value"]) == ("genericdp.io/missing", "gone")
+    assert before.keys() == {"ttyUSB1"}
+
+
+async def test_where_taints_are_dropped_no_slice_ever_has_a_device_that_is_not_healthy(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.dropped = {"spec.devices.taints"}
+    async with publishing(server, lists()) as publisher:
+        await shows(publisher, serial="")
+        assert publisher.slices.fields.why == ""
+        for without in ((1,), (0, 1), (0,)):
+            publisher.wanted.value = lists(without=without)
+            left = [f"ttyUSB{number}" for number in range(2) if number not in without]
+            await poll_until(partial(shows_devices, server, left))
+        await shows(publisher, serial="")
+    why = (
+        "the API server drops taints of devices, because of its version or a feature gate: devices"
+        " that are not Healthy are left out of ResourceSlices"
+    )
+    assert publisher.slices.fields.why == why
+    assert caplog.messages.count(why) == 1
+    assert not any(
+        device.get("taints")
+        for write in server.writes
+        for device in write.body["spec"].get("devices", ())
+    )
+
+
+async def test_an_upgrade_of_the_api_server_brings_taints_and_a_downgrade_takes_them(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    server.dropped = {"spec.devices.taints"}
+    async with publishing(server, lists(without=(1,))) as publisher:
+        await shows(publisher, serial="")
+        assert publisher.slices.fields.why
+
+        async def restarts() -> None:
+            await server.stop()
+            await poll_until(lambda: publisher.slices.failure.value)
+            await server.start()
+
+        server.dropped = frozenset()
+        await restarts()
+        await poll_until(lambda: taints(server).keys() == {"ttyUSB1"})
+        assert publisher.slices.fields.why == ""
+        assert "the API server keeps all fields of devices" in caplog.messages
+        server.dropped = {"spec.devices.taints"}
+        await restarts()
+        publisher.wanted.value = lists(3, without=(1,))
+        await poll_until(lambda: devices(server) == ["ttyUSB0", "ttyUSB2"])
+        await poll_until(lambda: not taints(server))
+        await shows(publisher, serial="")
 
 
 async def test_an_api_server_that_stores_hardly_anything_is_not_overrun(server: ApiServer) -> None:

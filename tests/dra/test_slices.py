@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from genericdp.devices.attributes import AttributeValue
+from genericdp.devices.devicelist import DeviceList, Entry
 from genericdp.devices.resourcenames import label
+from genericdp.devices.transitions import State
 from genericdp.dra.slices import (
     MAX_PER_SLICE,
     Offered,
@@ -21,16 +23,19 @@ from genericdp.dra.slices import (
     plan,
     pool_name,
 )
-from genericdp.model import AttributeType
+from genericdp.model import AttributeType, TaintEffect
+from genericdp.reasons import Code, Reason
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from tests.devices.making import decide, node, resource
+from tests.devices.making import decide, decision, node, resource, selector
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from genericdp.devices.decide import DeviceLists
+    from genericdp.devices.device import Device
     from genericdp.devices.inventory import FoundFile
     from genericdp.dra.slices import Layout
 
@@ -110,7 +115,7 @@ def offered(files: Iterable[FoundFile] = (USB0, USB1), **keys: Any) -> Offered:
         for entry in devices.devices.values()
     )
     found = replace(devices, entries=entries)
-    return devices_of(spec.name, found, extended_resource=extended_resource)
+    return devices_of(spec.name, found, driver="genericdp.io", extended_resource=extended_resource)
 
 
 def test_a_device_has_its_attributes_its_resource_and_its_id() -> None:
@@ -146,20 +151,135 @@ def test_each_share_is_a_device() -> None:
     assert ids == ["ttyUSB0", "ttyUSB0::1"]
 
 
-def test_what_is_unhealthy_is_named_but_not_on_offer() -> None:
-    spec = resource("serial", "/dev/ttyUSB*")
-    before = decide([spec], [USB0, USB1])
-    lists = decide([spec], [USB1], before)
-    found = devices_of(spec.name, lists[spec.name], extended_resource=True)
-    assert list(found.shares.values()) == ["ttyUSB0", "ttyUSB1"]
-    assert list(found.devices) == [label("ttyUSB1")]
+def taints(found: Offered) -> dict[str, Json | None]:
+    """Return the taint of each device, by its ID."""
+    return {
+        found.shares[name]: (device.get("taints") or [None])[0]
+        for name, device in found.devices.items()
+    }
+
+
+def tainted(
+    entry: Entry[Device], effect: TaintEffect, *, lacking: Iterable[str] = ()
+) -> dict[str, Json | None]:
+    found = DeviceList(entries=(entry,), unhealthy_taint=effect)
+    return taints(
+        devices_of(
+            "example.com/serial",
+            found,
+            driver="genericdp.io",
+            extended_resource=True,
+            lacking=tuple(lacking),
+        )
+    )
+
+
+NO_SCHEDULE, NO_EXECUTE = TaintEffect
+(ENTRY,) = decide([resource("serial", "/dev/ttyUSB*")], [USB0])["example.com/serial"].entries
+SHOWN = cast("Entry[Device]", ENTRY)
+
+
+@pytest.mark.parametrize(
+    ("state", "codes", "is_long_gone", "taint", "evicts"),
+    [
+        (State.PROBING, [Code.NOT_PROBED], False, "unhealthy=not_probed", False),
+        (State.UNHEALTHY, [Code.PROBE_FAILED], False, "unhealthy=probe_failed", True),
+        (State.UNHEALTHY, [Code.LOG_LINE], False, "unhealthy=log_line", True),
+        (State.UNHEALTHY, [Code.MEMBER_LOST, Code.PROBE_FAILED], False, "unhealthy=member_lost",
+         True),
+        (State.UNHEALTHY, [Code.MEMBER_LOST], False, "unhealthy=member_lost", False),
+        (State.UNHEALTHY, [Code.NODE_MISSING], False, "unhealthy=node_missing", False),
+        (State.UNHEALTHY, [Code.RENAMED], False, "unhealthy=renamed", False),
+        (State.UNHEALTHY, [Code.SPEC_FAILED], False, "unhealthy=spec_failed", False),
+        (State.MISSING, [Code.GONE], False, "missing=gone", False),
+        (State.MISSING, [Code.GONE], True, "missing=gone", True),
+        (State.MISSING, [Code.PROBE_FAILED], False, "missing=probe_failed", False),
+        (State.MISSING, [Code.EXCLUDED], False, "missing=excluded", False),
+        (State.MISSING, [Code.HANGING], False, "missing=hanging", False),
+        (State.MISSING, [Code.UNREADABLE], False, "missing=unreadable", False),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("effect", TaintEffect)
+def test_a_device_that_is_not_healthy_has_a_taint_with_the_code_of_its_reason(
+    effect: TaintEffect,
+    state: State,
+    codes: list[Code],
+    is_long_gone: bool,
+    taint: str,
+    evicts: bool,
+) -> None:
+    reasons = tuple(Reason(code, "why") for code in codes)
+    entry = replace(SHOWN, state=state, reasons=reasons, is_long_gone=is_long_gone)
+    key, _, value = taint.partition("=")
+    expected = effect if evicts else NO_SCHEDULE
+    assert tainted(entry, effect) == {
+        "ttyUSB0": {"key": f"genericdp.io/{key}", "value": value, "effect": str(expected)}
+    }
+    assert tainted(entry, effect, lacking=["taints"]) == {}
+
+
+def test_a_healthy_device_has_no_taint_and_a_withheld_share_is_left_out() -> None:
+    assert tainted(SHOWN, NO_EXECUTE) == {"ttyUSB0": None}
+    withheld = {"ttyUSB0": Reason(Code.SHARE_WITHHELD, "held")}
+    assert tainted(replace(SHOWN, withheld=withheld), NO_EXECUTE) == {}
+
+
+def test_pods_may_be_evicted_once_the_hardware_has_been_missing_for_30_seconds() -> None:
+    spec = replace(resource("serial", "/dev/ttyUSB*"), unhealthy_taint=NO_EXECUTE)
+
+    def effects(lists: DeviceLists) -> dict[str, str]:
+        found = devices_of(
+            spec.name, lists[spec.name], driver="genericdp.io", extended_resource=True
+        )
+        return {name: taint["effect"] for name, taint in taints(found).items() if taint}
+
+    before = decision([spec], [USB0, USB1])
+    gone = decision([spec], [USB1], before.lists, now=100.0)
+    assert effects(gone.lists) == {"ttyUSB0": "NoSchedule"}
+    assert gone.due == 130.0
+    again = decision([spec], [USB1], gone.lists, now=129.9)
+    assert effects(again.lists) == {"ttyUSB0": "NoSchedule"}
+    late = decision([spec], [USB1], again.lists, now=130.0)
+    assert effects(late.lists) == {"ttyUSB0": "NoExecute"}
+    assert late.due == 400.0
+    assert effects(decision([spec], [USB0, USB1], late.lists, now=131.0).lists) == {}
+    assert decision([spec], [USB1], late.lists, now=400.0).lists[spec.name].devices.keys() == {
+        "ttyUSB1"
+    }
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        pytest.param({"hanging": ["/dev/ttyUSB*"]}, id="cannot be read"),
+        pytest.param({"exclude": (selector("/dev/ttyUSB0"),)}, id="excluded"),
+        pytest.param({"match": (selector("/dev/ttyUSB1"),)}, id="no longer matched"),
+    ],
+)
+def test_what_is_not_a_fact_about_the_hardware_never_evicts(keys: dict[str, Any]) -> None:
+    hanging = keys.pop("hanging", ())
+    spec = replace(resource("serial", "/dev/ttyUSB*"), unhealthy_taint=NO_EXECUTE)
+    before = decision([spec], [USB0, USB1])
+    changed = replace(spec, **keys)
+    found = decision([changed], [USB0, USB1], before.lists, now=1.0, hanging=hanging)
+    for now in (100.0, 200.0):
+        found = decision([changed], [USB0, USB1], found.lists, now=now, hanging=hanging)
+        offers = devices_of(
+            spec.name, found.lists[spec.name], driver="genericdp.io", extended_resource=True
+        )
+        assert all(
+            taint["effect"] == "NoSchedule"
+            for taint in taints(offers).values()
+            if taint is not None
+        )
+        assert found.due is None or found.due > 300.0 or hanging
 
 
 def test_of_two_shares_with_one_name_the_second_is_not_offered() -> None:
     taken = label("ttyUSB0")
     spec = resource("serial", "/dev/*")
     devices = decide([spec], [node(f"/dev/{taken}", (188, 9)), USB0])[spec.name]
-    found = devices_of(spec.name, devices, extended_resource=True)
+    found = devices_of(spec.name, devices, driver="genericdp.io", extended_resource=True)
     first, second = devices.devices
     assert found.shares == {taken: first}
     assert found.not_offered == {second: f"in ResourceSlices its name is that of {first}: {taken}"}

@@ -40,6 +40,7 @@ def check_served_by(resource: Field) -> None:
     elif "servedBy" not in resource.written() or resource["servedBy"].value is not None:
         for key, field, hint in (
             ("attributes", resource, ""),
+            ("unhealthyTaint", resource, ""),
             ("release", resource["hooks"], _NO_RELEASE),
         ):
             if key in field.written():
