@@ -468,7 +468,10 @@ class DraDriver:
             records = ClaimRecords(settings.claims_directory, removed=self.changed)
             preparer = await self._load_claims(records, client)
             plugin = DraPlugin(
-                settings.driver, kubelet_root=settings.kubelet_root, handler=preparer
+                settings.driver,
+                kubelet_root=settings.kubelet_root,
+                handler=preparer,
+                devices=self._lists,
             )
             slices = StoredSlices(client, driver=settings.driver, node_name=self._node_name)
             registered = plugin.registration.active

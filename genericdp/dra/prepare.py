@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 
 from genericdp.devices.identity import Nature
 from genericdp.devices.resourcenames import label
+from genericdp.devices.transitions import State
 from genericdp.dra.claims import (
     Claim,
     ClaimError,
@@ -38,7 +39,15 @@ from genericdp.printing import first_few, printable
 from genericdp.repeat import Latch, explained
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import (
+        Awaitable,
+        Callable,
+        Collection,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
     from pathlib import Path
     from typing import Never
 
@@ -48,7 +57,7 @@ if TYPE_CHECKING:
     from genericdp.devices.identity import HardwareIdentity
     from genericdp.dra.claims import ClaimRecords, Key
     from genericdp.host.root import Root
-    from genericdp.kubelet.dra import ClaimRef, PreparedDevice
+    from genericdp.kubelet.dra import ClaimRef, DeviceHealth, PreparedDevice
     from genericdp.model import HookName
     from genericdp.policy import Policy
     from genericdp.prepare import Gate, RunHooks
@@ -186,6 +195,23 @@ class ClaimPreparer:
 
     def _lock(self, uid: str) -> asyncio.Lock:
         return self._locks.setdefault(uid, asyncio.Lock())
+
+    def health(self) -> Iterator[DeviceHealth]:
+        """Yield the health of each device of a prepared claim, once for each claim."""
+        for claim in self.records.claims.values():
+            for result in claim.results:
+                listed = self._listed(result.key)
+                if listed is None:
+                    is_healthy, why = None, "it is not on offer"
+                else:
+                    is_healthy = None if listed.state is State.PROBING else listed.is_healthy
+                    why = listed.text
+                yield {
+                    "pool_name": result.pool,
+                    "device_name": result.device,
+                    "is_healthy": is_healthy,
+                    "reason": why,
+                }
 
     # Prepare
 

@@ -236,7 +236,7 @@ def fields_of(slice_: Json) -> frozenset[str]:
 def with_times(slice_: Json, stored: Json) -> Json:
     """Return a slice with the times of those of its taints that are in the API already.
 
-    The API server sets times that are missing, so without them each write would restart tolerations.
+    The API server sets times that are missing, so each write would restart tolerations.
     """
     before = {
         device["name"]: device.get("taints") for device in stored["spec"].get("devices") or ()

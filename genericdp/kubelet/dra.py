@@ -6,20 +6,22 @@ import asyncio
 import logging
 import re
 import socket
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict
 
 from genericdp.errors import KubeletError
 from genericdp.kubelet.api import dra_pb2 as api
+from genericdp.kubelet.api import drahealth_pb2 as health_api
 from genericdp.kubelet.api import pluginregistration_pb2 as registration_api
 from genericdp.kubelet.directory import check_length, find_socket
 from genericdp.kubelet.lifecycle import RegistrationState
-from genericdp.kubelet.server import answering, serving
+from genericdp.kubelet.server import answering, serving, streaming
 from genericdp.kubelet.servicer import parsed
-from genericdp.observed import Observed, until
+from genericdp.observed import Observed, Signal, until
 from genericdp.repeat import Latch, explained
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
     from pathlib import Path
     from typing import Never
 
@@ -28,6 +30,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SERVICE = "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin"
+_VERSIONS = ("v1.DRAPlugin", "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
+"""What the driver serves; kubelets ignore what they do not know."""
+_HEALTH_SERVICES = _VERSIONS[1:]
+_HEALTH_SECONDS = 10.0
+"""How often health is reported again: a kubelet forgets it after 30 s."""
 REGISTRATION_SERVICE = "pluginregistration.Registration"
 
 _MAX_BYTES = 1024 * 1024
@@ -55,6 +62,17 @@ class PreparedDevice(TypedDict):
     cdi_device_ids: Sequence[str]
 
 
+class DeviceHealth(TypedDict):
+    """The health of a device, named as in its ResourceSlice."""
+
+    pool_name: str
+    device_name: str
+    is_healthy: bool | None
+    """None if it is not known yet."""
+    reason: str
+    """Why it is not healthy."""
+
+
 class ClaimHandler(Protocol):
     """Prepares and unprepares claims; a call is canceled if the kubelet gives up."""
 
@@ -66,6 +84,10 @@ class ClaimHandler(Protocol):
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
         """Return why each claim cannot be unprepared, by UID; empty if it was."""
+        ...
+
+    def health(self) -> Iterable[DeviceHealth]:
+        """Return the health of the devices that claims have: pods show that of no other."""
         ...
 
 
@@ -81,11 +103,13 @@ class DraPlugin:
         *,
         kubelet_root: Path,
         handler: ClaimHandler,
+        devices: Observed[Any],
         look_seconds: float = 3.0,
         retry_seconds: float = 1.0,
     ) -> None:
         """Raise UsageError if the path of a socket would be too long.
 
+        Health is reported whenever ``devices`` changes.
         ``look_seconds`` is the time between two checks that the sockets still exist,
         ``retry_seconds`` that before they are created again.
         """
@@ -94,6 +118,7 @@ class DraPlugin:
         self._root = kubelet_root.absolute()  # the kubelet gets the path of the driver's socket
         self._handler = handler
         self._look_seconds, self._retry_seconds = look_seconds, retry_seconds
+        self._devices, self._handled = devices, Signal()
         self._calls = Observed(0)
         """How many calls are in progress."""
         self._unregistered = Latch(log)
@@ -129,6 +154,7 @@ class DraPlugin:
             "NodePrepareResources": answering(self._prepare, self._calls, max_bytes=_MAX_BYTES),
             "NodeUnprepareResources": answering(self._unprepare, self._calls, max_bytes=_MAX_BYTES),
         }
+        health = {"NodeWatchResources": streaming(self._watch_health)}
         registration = {
             "GetInfo": answering(self._get_info, self._calls, max_bytes=_MAX_BYTES),
             "NotifyRegistrationStatus": answering(self._notify, self._calls, max_bytes=_MAX_BYTES),
@@ -137,8 +163,8 @@ class DraPlugin:
             "the kubelet has not called the driver yet: it is down, or has another --root-dir"
         )
         async with (
-            serving(self._socket, SERVICE, claims),
-            serving(self._registration_socket, REGISTRATION_SERVICE, registration),
+            serving(self._socket, {SERVICE: claims, **dict.fromkeys(_HEALTH_SERVICES, health)}),
+            serving(self._registration_socket, {REGISTRATION_SERVICE: registration}),
         ):
             bound = self._find_sockets()
             while True:
@@ -168,7 +194,7 @@ class DraPlugin:
             type="DRAPlugin",
             name=self._driver,
             endpoint=str(self._socket),
-            supported_versions=["v1.DRAPlugin"],
+            supported_versions=_VERSIONS,
         ).SerializeToString()
 
     async def _notify(self, request: bytes) -> bytes:
@@ -196,6 +222,7 @@ class DraPlugin:
             if isinstance(result, str):
                 answer.claims[claim.uid].error = _error_text(result)
             answer.claims[claim.uid].devices.extend(devices)
+        self._handled.send()
         return answer.SerializeToString()
 
     async def _unprepare(self, request: bytes) -> bytes:
@@ -206,6 +233,32 @@ class DraPlugin:
             # A claim with an invalid UID cannot have been prepared.
             answer.claims[claim.uid].error = _error_text(results.get(claim.uid, ""))
         return answer.SerializeToString()
+
+    async def _watch_health(self) -> AsyncIterator[bytes]:
+        """Yield the health of devices, at each change and now and then."""
+        values = (self._devices, self._handled)
+        while True:
+            changes = [value.watch() for value in values]
+            yield health_api.NodeWatchResourcesResponse(
+                devices=map(_health_message, self._handler.health())
+            ).SerializeToString()
+            await until(
+                lambda changes=changes: any(change() for change in changes),  # type: ignore[misc]
+                *values,
+                timeout_seconds=_HEALTH_SECONDS,
+            )
+
+
+def _health_message(health: DeviceHealth) -> health_api.DeviceHealth:
+    status = {None: health_api.UNKNOWN, True: health_api.HEALTHY, False: health_api.UNHEALTHY}
+    return health_api.DeviceHealth(
+        device=health_api.DeviceIdentifier(
+            pool_name=health["pool_name"], device_name=health["device_name"]
+        ),
+        health=status[health["is_healthy"]],
+        last_updated_time=int(time.time()),  # noqa: TID251  # to be shown
+        message=_error_text(health["reason"]),
+    )
 
 
 def _check_directory(directory: Path) -> None:

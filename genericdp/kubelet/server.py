@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import os
 import re
@@ -24,7 +25,7 @@ from genericdp.observed import Observed, until
 from genericdp.printing import plural
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
     from pathlib import Path
     from typing import Any, TypeAlias
 
@@ -112,7 +113,7 @@ async def listening(path: Path, servicer: Servicer) -> AsyncIterator[Observed[St
         ),
         "PreStartContainer": answering(servicer.pre_start_container, calls),
     }
-    async with serving(path, SERVICE, methods):
+    async with serving(path, {SERVICE: methods}):
         try:
             yield streams
         finally:
@@ -136,9 +137,9 @@ async def _drain(servicer: Servicer) -> None:
 
 @asynccontextmanager
 async def serving(
-    path: Path, service: str, methods: dict[str, grpc.RpcMethodHandler[Any, Any]]
+    path: Path, services: Mapping[str, dict[str, grpc.RpcMethodHandler[Any, Any]]]
 ) -> AsyncIterator[None]:
-    """Serve a service on a socket; replace one that is left there (TRN-3).
+    """Serve services on a socket; replace one that is left there (TRN-3).
 
     Raise KubeletError if the socket cannot be created. On exit the server has stopped for good and
     the socket is missing (REG-11).
@@ -148,7 +149,9 @@ async def serving(
         server = grpc.aio.server(options=_OPTIONS)
     except RuntimeError as error:  # its thread: a limit on processes or memory
         raise KubeletError(f"cannot serve: {error}") from error
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, methods),))
+    server.add_generic_rpc_handlers(
+        tuple(itertools.starmap(grpc.method_handlers_generic_handler, services.items()))
+    )
     mask = os.umask(_PRIVATE)
     try:
         server.add_insecure_port(f"unix:{path}")
@@ -217,6 +220,18 @@ def answering(
             in_progress.value -= 1
 
     return grpc.unary_unary_rpc_method_handler(answer)
+
+
+def streaming(
+    messages: Callable[[], AsyncIterator[bytes]],
+) -> grpc.RpcMethodHandler[Any, Any]:
+    """Return the handler of a method that streams messages, whatever the request."""
+
+    async def stream(_request: bytes, _context: _ServicerContext) -> AsyncIterator[bytes]:
+        async for message in messages():
+            yield message
+
+    return grpc.unary_stream_rpc_method_handler(stream)
 
 
 class RegistrationError(KubeletError):

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import stat
-from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TypeVar
@@ -19,11 +19,14 @@ import grpc
 from genericdp.host.events import ENTRIES, DirectoryWatch
 from genericdp.kubelet.api import dra_pb2 as api
 from genericdp.kubelet.api import dra_pb2_grpc as rpc
+from genericdp.kubelet.api import drahealth_pb2 as health_api
 from genericdp.kubelet.api import pluginregistration_pb2 as registration_api
 from genericdp.kubelet.api.pluginregistration_pb2_grpc import RegistrationStub
 from genericdp.observed import Observed, until
 
 _T = TypeVar("_T")
+Health = dict[tuple[str, str], tuple[str, str]]
+"""Status and message, by pool and device."""
 
 PATIENCE_SECONDS = 30.0
 
@@ -150,12 +153,40 @@ class DraKubelet:
         _check_uids(claims, answer.claims)
         return {uid: claim.error for uid, claim in answer.claims.items()}
 
+    async def health(self, driver: str, service: str = "v1") -> AsyncGenerator[Health, None]:
+        """Yield what a driver reports, in a stream of its own."""
+        method = f"/{service}.DRAResourceHealth/NodeWatchResources"
+        watch = self._channel(driver).unary_stream(
+            method,
+            request_serializer=health_api.NodeWatchResourcesRequest.SerializeToString,
+            response_deserializer=health_api.NodeWatchResourcesResponse.FromString,
+        )
+        async for response in watch(health_api.NodeWatchResourcesRequest()):
+            yield {
+                (found.device.pool_name, found.device.device_name): (
+                    health_api.HealthStatus.Name(found.health),
+                    found.message,
+                )
+                for found in response.devices
+            }
+
+    async def reports(self, driver: str, device: tuple[str, str], status: str) -> str:
+        """Wait until a driver reports a status of a device; return the message."""
+        async with asyncio.timeout(PATIENCE_SECONDS), aclosing(self.health(driver)) as reports:
+            async for report in reports:
+                if report.get(device, ("", ""))[0] == status:
+                    return report[device][1]
+        raise TimeoutError(f"the stream of {driver} has ended")
+
     def _stub(self, driver: str) -> rpc.DRAPluginAsyncStub:
+        return rpc.DRAPluginStub(self._channel(driver))
+
+    def _channel(self, driver: str) -> grpc.aio.Channel:
         found = [plugin for plugin in self._plugins.values() if plugin.driver == driver]
         if not found:
             raise DraCallError(f"DRA driver {driver} is not registered")
         found.sort(key=lambda entry: entry.is_connected)  # the last connected one, else the last
-        return rpc.DRAPluginStub(found[-1].channel)
+        return found[-1].channel
 
     async def _run(self) -> None:
         changed = asyncio.Event()

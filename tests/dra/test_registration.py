@@ -7,17 +7,17 @@ import shutil
 import socket
 import stat
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 import grpc
 import pytest
 from genericdp.errors import UsageError
 from genericdp.kubelet.api import dra_pb2 as api
-from genericdp.kubelet.dra import ClaimRef, DraPlugin, PreparedDevice
+from genericdp.kubelet.dra import ClaimRef, DeviceHealth, DraPlugin, PreparedDevice
 from genericdp.observed import Observed, until
 
-from tests.dra.kubelet import DraCallError, DraKubelet
+from tests.dra.kubelet import PATIENCE_SECONDS, DraCallError, DraKubelet
 from tests.polling import poll_until
 
 DRIVER = "genericdp.io"
@@ -43,6 +43,10 @@ class Claims:
         self.canceled = asyncio.Event()
         self.undone = asyncio.Event()
         self.undone.set()
+        self.devices: Observed[tuple[DeviceHealth, ...]] = Observed(())
+
+    def health(self) -> Sequence[DeviceHealth]:
+        return self.devices.value
 
     async def prepare(
         self, claims: Sequence[ClaimRef]
@@ -67,6 +71,12 @@ class Claims:
             raise
 
 
+def camera_is(is_healthy: bool | None, reason: str) -> DeviceHealth:
+    return DeviceHealth(
+        pool_name="pool", device_name="camera", is_healthy=is_healthy, reason=reason
+    )
+
+
 @asynccontextmanager
 async def running(plugin: DraPlugin) -> AsyncIterator[DraPlugin]:
     task = asyncio.get_running_loop().create_task(plugin.run())
@@ -84,8 +94,14 @@ async def reason(plugin: DraPlugin, text: str) -> None:
 
 
 def driver(root: Path, claims: Claims | None = None) -> DraPlugin:
+    handler = claims or Claims()
     return DraPlugin(
-        DRIVER, kubelet_root=root, handler=claims or Claims(), look_seconds=0.02, retry_seconds=0.02
+        DRIVER,
+        kubelet_root=root,
+        handler=handler,
+        devices=handler.devices,
+        look_seconds=0.02,
+        retry_seconds=0.02,
     )
 
 
@@ -94,6 +110,26 @@ async def registered(root: Path, claims: Claims | None = None) -> AsyncIterator[
     async with DraKubelet(root) as kubelet, running(driver(root, claims)):
         await kubelet.wait_for(DRIVER)
         yield kubelet
+
+
+@pytest.mark.parametrize("service", ["v1", "v1alpha1"])
+async def test_health_is_reported_at_once_and_at_each_change(
+    short_directory: Path, service: str
+) -> None:
+    claims = Claims()
+    async with registered(short_directory, claims) as kubelet, asyncio.timeout(PATIENCE_SECONDS):
+        async with aclosing(kubelet.health(DRIVER, service)) as reports:
+            assert await anext(reports) == {}
+            for is_healthy, status in ((None, "UNKNOWN"), (True, "HEALTHY"), (False, "UNHEALTHY")):
+                claims.devices.value = (camera_is(is_healthy, "x" * 2000),)
+                assert await anext(reports) == {("pool", "camera"): (status, "x" * 1024)}
+            await kubelet.prepare(DRIVER, CLAIM)
+            assert await anext(reports)  # a claim may have brought more devices
+            claims.devices.value = (camera_is(False, "a\udcff"),)
+            assert await anext(reports) == {("pool", "camera"): ("UNHEALTHY", "a?")}
+        claims.devices.value = ()
+        async with aclosing(kubelet.health(DRIVER, service)) as reports:
+            assert await anext(reports) == {}
 
 
 async def test_a_driver_is_registered_and_prepares_claims(short_directory: Path) -> None:

@@ -21,7 +21,9 @@ DRIVER = "e2e.genericdp.io"
 
 async def test_a_kubelet_registers_a_driver_whatever_is_restarted_or_removed(node: Node) -> None:
     root = node.directory / "kubelet"
-    plugin = DraPlugin(DRIVER, kubelet_root=root, handler=Claims(), look_seconds=0.1)
+    plugin = DraPlugin(
+        DRIVER, kubelet_root=root, handler=Claims(), devices=Observed(0), look_seconds=0.1
+    )
     active, times = plugin.registration.active, Observed(0)
 
     def count() -> None:

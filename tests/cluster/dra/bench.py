@@ -56,11 +56,12 @@ class Bench:
         return [entry for entry in ours if entry["spec"]["pool"]["name"].endswith(f"/{pool}")]
 
     def devices(self, resource: str) -> dict[str, Mapping[str, Any]]:
-        """Give what is offered of a resource: the attributes of each device, by its name."""
+        """Give what is offered of a resource: the attributes of each device without a taint."""
         return {
             device["name"]: device.get("attributes", {})
             for slice_ in self.slices(resource)
             for device in slice_["spec"].get("devices") or ()
+            if not device.get("taints")
         }
 
     def await_devices(self, resource: str, *names: str) -> None:
