@@ -13,6 +13,8 @@ COUNTED = "example.com/counted"
 MANY = "example.com/many"
 IMAGE = "example.com/image"
 """Of loop devices that are what is behind them."""
+STICK = "example.com/stick"
+"""A pod is evicted from one that fails."""
 NODES = Path("/dev/genericdp-many")
 _CONFIG = """\
   - name: example.com/fuse
@@ -51,6 +53,18 @@ _CONFIG = """\
     id: $(value.file)
     inject:
       devices: [{path: $(device.path), containerPath: /dev/image}]
+  - name: example.com/stick
+    servedBy: dra
+    unhealthyTaint: NoExecute
+    match:
+      - path: /dev/loop8[0-4]
+    inject:
+      devices: [{path: $(device.path), containerPath: "/dev/$(claim.name)/$(claim.request)"}]
+      env: {STICK: $(device.name)}
+    health:
+      - exec: {command: [/bin/sh, -c, 'test ! -e SCRATCH/broken-"$0"', $(device.name)]}
+        periodSeconds: 1
+        failureThreshold: 1
   - name: example.com/many
     servedBy: dra
     match:

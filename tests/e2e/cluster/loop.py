@@ -23,7 +23,7 @@ _AUTOCLEAR = 4
 """When the last one closes it, the file goes: also when the tests are killed."""
 _ADD = 0x4C80
 _REMOVE = 0x4C81
-NUMBERS = range(60, 80)
+NUMBERS = range(60, 90)
 """Those of the tests; no one else has this many."""
 
 
