@@ -389,6 +389,8 @@ class Resource:
     id: Template | None = None
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     """Attributes in addition to the standard ones; only with DRA."""
+    metadata: bool = False
+    """Whether containers can read the attributes in a file; only with DRA."""
     replicas: int = 1
     exclusive: bool = True
     """Whether no other resource may have the same hardware; to share it, both must say false."""

@@ -120,6 +120,11 @@ class DraSettings:
         return self.directory / "claims"
 
     @property
+    def metadata_directory(self) -> Path:
+        """The directory with the files in which containers read the attributes of devices."""
+        return self.directory / "metadata"
+
+    @property
     def pod_resources(self) -> Path:
         """The kubelet's socket that lists the devices that pods hold."""
         return self.kubelet_root / "pod-resources/kubelet.sock"

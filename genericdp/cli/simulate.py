@@ -12,7 +12,7 @@ from collections import defaultdict
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from genericdp.cli.allocate import amounts_of, edits_as_json, edits_as_text
 from genericdp.cli.loading import load_config, read_pipes
@@ -190,7 +190,7 @@ class _Screen:
             without = [f"{len(without)} resources; why: {command}"]
         reasons = {
             "ResourceSlices:": [
-                line for resource in picture.values() for line in _slices_as_text(resource.slices)
+                line for resource in picture.values() for line in _slices_as_text(resource)
             ],
             "No devices:": without,
             "Not offered:": view.not_offered(documents),
@@ -299,7 +299,8 @@ def _program() -> str:
     return called if is_there else "genericdp"
 
 
-def _slices_as_text(slices: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _slices_as_text(resource: NodeResource) -> Iterator[str]:
+    slices = resource.slices
     for number, spec in enumerate(slices, 1):
         devices = spec.get("devices", ())
         which = f"{spec['pool']['name']}, slice {number} of {len(slices)}"
@@ -316,6 +317,8 @@ def _slices_as_text(slices: Sequence[Mapping[str, Any]]) -> Iterator[str]:
                 for taint in device.get("taints", ())
             ]
             yield f"  {device['name']}: {', '.join([*texts, *taints])}"
+    if slices and any(device["dra"]["metadata"] for device in resource.document["devices"]):
+        yield "  containers can read these attributes in a file"
 
 
 def _why_it_waits(start: Start) -> str:

@@ -175,6 +175,8 @@ class Device:
     """
     attributes: Mapping[str, AttributeValue] = field(default_factory=dict)
     """Attributes by name; empty unless DRA serves the resource."""
+    metadata: bool = False
+    """Whether containers can read them in a file."""
     probes: tuple[BoundProbe, ...] = ()
     hooks: Mapping[HookName, Hook[str]] = field(default_factory=dict)
     policy: Policy | None = None

@@ -243,6 +243,7 @@ class _Maker:
             spot=spot,
             known_since=None if first.device is None else first.device.known_since,
             attributes=attributes_of(resource, first.device, names[0].get_text, host),
+            metadata=resource.metadata,
             probes=bound_probes(resource, lookups[0]),
             hooks=bound_hooks(resource, lookups[0]),
             policy=resource.policy,

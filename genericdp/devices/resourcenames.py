@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _NAME_PART = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
-_MAX_DOMAIN = 253 - len("requests.")
+_MAX_SUBDOMAIN = 253
+_MAX_DOMAIN = _MAX_SUBDOMAIN - len("requests.")
 """The kubelet puts ``requests.`` before the name and checks the whole as one."""
 _MAX_TYPE = 63
 _MAX_LABEL = 63
@@ -63,6 +64,11 @@ def name_problem(name: str) -> str | None:
         ),
     )
     return next((why for is_wrong, why in reasons if is_wrong), None)
+
+
+def is_subdomain(text: str) -> bool:
+    """Return whether a string is a DNS subdomain, as the names of objects in Kubernetes are."""
+    return len(text) <= _MAX_SUBDOMAIN and _SUBDOMAIN.fullmatch(text) is not None
 
 
 def label(text: str) -> str:

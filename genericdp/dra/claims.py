@@ -59,6 +59,8 @@ class Result:
 
     request: str
     """The name of the request in the claim, without that of a subrequest."""
+    subrequest: str = ""
+    """The name of the alternative that the scheduler has chosen, if there are several."""
     pool: str
     device: str
     """Its name in the ResourceSlice."""
@@ -143,6 +145,8 @@ class GivenRequest:
     """The index in the claim's ``edits``: those of several requests may be equal, and long."""
     cdi: tuple[str, ...]
     """CDI devices from other programs."""
+    metadata: dict[str, Any] | None = None
+    """What its containers can read about its devices, as Kubernetes has it; None for nothing."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

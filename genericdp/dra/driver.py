@@ -466,14 +466,14 @@ class DraDriver:
             ApiClient(read_access, count=self._count_request) as client,
         ):
             records = ClaimRecords(settings.claims_directory, removed=self.changed)
-            preparer = await self._load_claims(records, client)
+            slices = StoredSlices(client, driver=settings.driver, node_name=self._node_name)
+            preparer = await self._load_claims(records, client, slices)
             plugin = DraPlugin(
                 settings.driver,
                 kubelet_root=settings.kubelet_root,
                 handler=preparer,
                 devices=self._lists,
             )
-            slices = StoredSlices(client, driver=settings.driver, node_name=self._node_name)
             registered = plugin.registration.active
             publisher = Publisher(slices, wanted=self._lists, registered=registered)
             self._parts = _Parts(preparer, plugin, publisher)
@@ -495,7 +495,9 @@ class DraDriver:
                     for claim in records.claims.values():
                         await records.write(claim)
 
-    async def _load_claims(self, records: ClaimRecords, client: ApiClient) -> ClaimPreparer:
+    async def _load_claims(
+        self, records: ClaimRecords, client: ApiClient, slices: StoredSlices
+    ) -> ClaimPreparer:
         """Return the preparer of the recorded claims; raise OSError."""
         boot_id = (await in_worker(_BOOT_ID.read_text)).strip()
         await in_worker(records.load, self._settings.claims_directory)
@@ -510,6 +512,7 @@ class DraDriver:
             get_claim=partial(_get_claim, client),
             run_hooks=self._run_hooks,
             policy=self._policy,
+            extended_resource=lambda: slices.node and slices.node.extended_resources,
             changed=self._look_again,
         )
         await in_worker(preparer.remove_leftovers, self._cdi_directory)
@@ -540,12 +543,13 @@ class DraDriver:
         Raise KubeletError once another process has removed the directory of the driver, whose lock
         file is ``locked``.
         """
-        records, specs = str(self._settings.claims_directory), str(self._cdi_directory)
+        records = str(self._settings.claims_directory)
+        specs = (str(self._cdi_directory), str(preparer.specs.metadata))
 
         def note(directory: str, name: str | None) -> None:
             uid = name and preparer.specs.uid_of(name)
             is_missed = uid in preparer.records.claims and uid not in preparer.specs.ending
-            if directory == specs and (uid is None or is_missed):
+            if directory in specs and (uid is None or is_missed):
                 self._specs_outdated.send()
             if directory == records and (name is None or name.endswith(RELEASE_SUFFIX)):
                 self._released.send()
@@ -553,7 +557,8 @@ class DraDriver:
         watch = DirectoryWatch(note, what="records and CDI specs of claims")
         try:
             while os.fstat(locked).st_nlink:
-                for directory in await watch.set_directories({records: ENTRIES, specs: _REMOVALS}):
+                watched = {records: ENTRIES, **dict.fromkeys(specs, _REMOVALS)}
+                for directory in await watch.set_directories(watched):
                     note(directory, None)
                 if not watch.complete:
                     self._specs_outdated.send()

@@ -6,7 +6,6 @@ import logging
 import os
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp.cdi import container_edits, kind_of_ours, spec_of
@@ -23,7 +22,8 @@ from genericdp.dra.claims import (
     Place,
     ReleaseHook,
 )
-from genericdp.durable import read_regular, write
+from genericdp.dra.metadata import content_of, metadata_of, mount_of
+from genericdp.durable import read_regular, remove_temporary, write
 from genericdp.errors import HostError
 from genericdp.host.cache import HostCache
 from genericdp.host.workers import in_worker
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from genericdp.dra.claims import Claim, Key, Result
     from genericdp.host.root import Root
     from genericdp.policy import Policy
+    from genericdp.settings import DraSettings
 
     Devices: TypeAlias = dict[Key, Device]
 
@@ -49,7 +50,12 @@ log = logging.getLogger(__name__)
 _SPEC_PREFIX = "genericdp-claim_"
 
 
-def recorded(asked: Claim, results: tuple[Result, ...], devices: Devices) -> Claim:
+def recorded(
+    asked: Claim,
+    results: tuple[Result, ...],
+    devices: Devices,
+    extended_resource: bool | None,  # noqa: FBT001
+) -> Claim:
     """Return a claim with everything that its record contains about devices; raise ClaimError."""
     shares: dict[Key, list[str]] = {}
     for result in results:
@@ -69,7 +75,11 @@ def recorded(asked: Claim, results: tuple[Result, ...], devices: Devices) -> Cla
     for name, given, cdi in _requests(claim, devices):
         if given not in edits:
             edits.append(given)
-        requests.append(GivenRequest(name=name, edits=edits.index(given), cdi=cdi))
+        own = [result for result in results if result.request == name]
+        metadata = metadata_of(claim, own, devices, extended_resource=extended_resource)
+        requests.append(
+            GivenRequest(name=name, edits=edits.index(given), cdi=cdi, metadata=metadata)
+        )
     return replace(claim, requests=tuple(requests), edits=tuple(edits))
 
 
@@ -315,61 +325,97 @@ def _indexes(results: Iterable[Result]) -> dict[Key, int]:
 
 
 class ClaimSpecs:
-    """The CDI specs of the claims of a driver, a file for each."""
+    """The CDI specs of the claims of a driver, a file for each, and the files that these mount."""
 
-    def __init__(self, directory: Path, driver: str) -> None:
+    def __init__(self, directory: Path, settings: DraSettings) -> None:
+        driver = settings.driver
         self.directory = directory
+        self.metadata = settings.metadata_directory.absolute()  # for a container runtime
+        """The directory of what containers can read about their devices, a file for each request.
+        """
         self._kind, self._prefix = f"{driver}/claim", f"{_SPEC_PREFIX}{driver}_"
         self.ending: set[str] = set()
         """The UIDs of claims whose spec and record are being removed."""
 
     def uid_of(self, name: str) -> str:
-        """Return the UID of the claim whose spec has this file name, if it is one."""
-        return name.removeprefix(self._prefix).removesuffix(".json")
+        """Return the UID of the claim whose spec or metadata has this file name, if it is one."""
+        uid = name.removeprefix(self._prefix).removesuffix(".json")
+        return uid if name.startswith(self._prefix) else uid.rpartition("_")[0]
 
     def _file(self, uid: str) -> Path:
         return self.directory / f"{self._prefix}{uid}.json"
 
     def devices_of(self, claim: Claim) -> dict[str, tuple[str, ...]]:
-        """Return the CDI devices of each request of a claim: our own, and those of other
-        programs.
+        """Return the CDI devices of each request of a claim: our own, those of other programs, and
+        that with its file.
         """
+        files = {request.name: f"{self._kind}={name}" for request, name, _ in self._files_of(claim)}
         return {
             request.name: (
                 *([f"{self._kind}={claim.uid}_{number}"] if claim.edits[request.edits] else ()),
                 *request.cdi,
+                *([files[request.name]] if request.name in files else ()),
             )
             for number, request in enumerate(claim.requests)
         }
+
+    def _files_of(self, claim: Claim) -> list[tuple[GivenRequest, str, Path]]:
+        """Return the requests with metadata, each with the name of its CDI device and its file."""
+        uid, directory = claim.uid, self.metadata
+        return [
+            (request, f"{uid}_metadata_{number}", directory / f"{uid}_{number}.json")
+            for number, request in enumerate(claim.requests)
+            if request.metadata is not None
+        ]
 
     async def put(self, claim: Claim, *, is_complete: bool) -> bool:
         """Write the spec of a claim, or remove it; return whether it has changed. Raise OSError.
 
         The spec is removed if any device is missing: otherwise a restarted container would start
-        with fewer or different devices.
+        with fewer or different devices. The files that it mounts are written before it.
         """
-        path, requests = self._file(claim.uid), enumerate(claim.edits_by_request)
+        spec, requests = self._file(claim.uid), enumerate(claim.edits_by_request)
+        files = self._files_of(claim) if is_complete else []
 
         def put() -> bool:
             given = {f"{claim.uid}_{number}": edits for number, edits in requests}
-            content = spec_of(self._kind, given) if is_complete else b""
-            present = _content_of(path)
-            if not content:
-                path.unlink(missing_ok=True)
-            elif content != present:
-                os.close(write(path, content))
-            return content != present
+            given |= {name: mount_of(claim, request, path) for request, name, path in files}
+            contents = {path: content_of(claim, request) for request, _, path in files}
+            contents[spec] = spec_of(self._kind, given) if is_complete else b""
+            if files:
+                self.metadata.mkdir(mode=0o700, parents=True, exist_ok=True)
+            changed = False
+            for path, content in contents.items():
+                present = _content_of(path)
+                changed |= content != present
+                if not content:
+                    path.unlink(missing_ok=True)
+                elif content != present:
+                    os.close(write(path, content))
+            return changed
 
         return await in_worker(put)
 
     async def remove(self, uid: str) -> None:
-        """Remove the spec of a claim, if there is one; raise OSError."""
-        await in_worker(partial(self._file(uid).unlink, missing_ok=True))
+        """Remove the spec of a claim, and the files that it mounts; raise OSError."""
+
+        def unlink() -> None:
+            self._file(uid).unlink(missing_ok=True)
+            for path in self.metadata.glob("*.json"):
+                if self.uid_of(path.name) == uid:
+                    path.unlink(missing_ok=True)
+
+        await in_worker(unlink)
 
     def remove_others(self, uids: Collection[str]) -> None:
-        """Remove the specs of all claims except these, including files with names of earlier
+        """Remove the files of all claims except these, including specs with names of earlier
         builds.
         """
+        remove_temporary(self.metadata)
+        with suppress(OSError):
+            for path in self.metadata.glob("*.json"):
+                if self.uid_of(path.name) not in uids:
+                    path.unlink(missing_ok=True)
         with suppress(OSError):
             for path in self.directory.glob(f"{_SPEC_PREFIX}*.json"):
                 is_ours = kind_of_ours(_content_of(path)) == self._kind

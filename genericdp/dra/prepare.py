@@ -123,17 +123,19 @@ class ClaimPreparer:
         get_claim: GetClaim,
         run_hooks: RunHooks,
         policy: Callable[[], Policy | None],
+        extended_resource: Callable[[], bool | None],
         changed: Callable[[], None],
     ) -> None:
         """``pools`` returns the pools that are offered now, by name.
 
-        ``why_absent`` returns why a pool is not offered; empty if unknown. ``changed`` is called
-        when the withheld shares have changed.
+        ``why_absent`` returns why a pool is not offered; empty if unknown. ``extended_resource``
+        returns the attribute of that name, or None if it is unknown. ``changed`` is called when the
+        withheld shares have changed.
         """
         self._driver, self._timing = settings.driver, settings.claim_timing
         self.records = records
         """Records of the claims that are prepared or being prepared."""
-        self.specs = ClaimSpecs(cdi_directory, settings.driver)
+        self.specs = ClaimSpecs(cdi_directory, settings)
         self._boot_id = boot_id
         self._root = root
         self._pools = pools
@@ -141,6 +143,7 @@ class ClaimPreparer:
         self._get_claim = get_claim
         self._run_hooks = run_hooks
         self._policy = policy
+        self._extended_resource = extended_resource
         self._changed = changed
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """Locks by UID: calls about the same claim run one after another."""
@@ -229,7 +232,7 @@ class ClaimPreparer:
                 devices = await self._ready_devices(claim, fresh, run_hooks=not claim.is_prepared)
                 if not claim.is_prepared:
                     if devices.keys() == {result.key for result in claim.results}:
-                        claim = recorded(asked, claim.results, devices)
+                        claim = recorded(asked, claim.results, devices, self._extended_resource())
                     if why := self._why_refused(claim):  # a hook may change it
                         raise ClaimError(why)
                     claim = replace(claim, is_prepared=True)
@@ -343,7 +346,7 @@ class ClaimPreparer:
                 return before, fresh
             if fresh.keys() != {result.key for result in results}:
                 return replace(before, boot_id=self._boot_id, is_prepared=False), fresh
-        return recorded(asked, results, fresh), fresh
+        return recorded(asked, results, fresh, self._extended_resource()), fresh
 
     def _resolved(self, result: Result, before: Claim | None) -> Result:
         """Return a result with resource and share; raise ClaimError if they do not exist."""
@@ -747,8 +750,8 @@ class ClaimPreparer:
                 log.info("the CDI spec of claim %s is up to date again", claim)
 
     def remove_leftovers(self) -> None:
-        """Remove CDI specs of claims that are not prepared, or were prepared before the node's
-        boot.
+        """Remove CDI specs and metadata of claims that are not prepared, or were prepared before
+        the node's boot.
         """
         records, boots = self.records, ("", self._boot_id)
         of_this_boot = {uid for uid, claim in records.claims.items() if claim.boot_id in boots}
@@ -793,6 +796,7 @@ def _results(found: Mapping[str, Any], driver: str) -> tuple[Result, ...]:
         Result(
             # The kubelet expects the request without the subrequest (``request/subrequest``).
             request=result["request"].partition("/")[0],
+            subrequest=result["request"].partition("/")[2],
             pool=result["pool"],
             device=result["device"],
             admin=result.get("adminAccess") is True,

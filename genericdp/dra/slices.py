@@ -87,12 +87,7 @@ def devices_of(
     shares: dict[str, str] = {}
     not_offered: dict[str, str] = {}
     for listed in devices.devices.values():
-        own = {
-            key: _attribute(attribute.type, attribute.value)
-            for key, attribute in listed.device.attributes.items()
-        }
-        own["resource"] = _attribute("string", resource_name)
-        own["extendedResource"] = _attribute("bool", extended_resource)
+        own = attributes_of(resource_name, listed.device, extended_resource=extended_resource)
         for share in listed.device.shares:
             name = label(share)
             if name in shares:
@@ -102,8 +97,7 @@ def devices_of(
             is_tainted = not listed.is_healthy
             if share in listed.withheld or (is_tainted and "taints" in lacking):
                 continue
-            attributes = {**own, "id": _attribute("string", share)}
-            found[name] = {"name": name, "attributes": attributes}
+            found[name] = {"name": name, "attributes": own | id_of(share)}
             if is_tainted:
                 found[name]["taints"] = [_taint(driver, listed, devices.unhealthy_taint)]
     return Offered(devices=found, shares=shares, not_offered=not_offered)
@@ -122,6 +116,22 @@ def _taint(driver: str, entry: Entry[Device], effect: TaintEffect) -> Json:
         "value": str(entry.code),
         "effect": str(effect if fails or entry.is_long_gone else TaintEffect.NO_SCHEDULE),
     }
+
+
+def attributes_of(resource_name: str, device: Device, *, extended_resource: bool) -> Json:
+    """Return the attributes that all shares of a device have in a slice."""
+    own = {
+        key: _attribute(attribute.type, attribute.value)
+        for key, attribute in device.attributes.items()
+    }
+    own["resource"] = _attribute("string", resource_name)
+    own["extendedResource"] = _attribute("bool", extended_resource)
+    return own
+
+
+def id_of(share: str) -> Json:
+    """Return the attribute in which the shares of a device differ."""
+    return {"id": _attribute("string", share)}
 
 
 @lru_cache  # most devices have equal attributes, and a thousand devices take megabytes

@@ -205,6 +205,8 @@ def claim_lines(device: Device) -> Iterator[tuple[str, str]]:
     for name, value in attributes:
         if value.note:
             yield name, f"is {_as_cel(value)}: {value.note}"
+    if device.metadata:
+        yield "metadata", "containers can read them in a file"
 
 
 def _as_cel(value: AttributeValue) -> str:

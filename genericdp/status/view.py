@@ -242,4 +242,5 @@ def _claims_document(device: Device) -> Document | None:
         "devices": list(map(label, device.shares)),
         "attributes": {name: {value.type: value.value} for name, value in attributes},
         "notes": {name: value.note for name, value in attributes if value.note},
+        "metadata": device.metadata,
     }

@@ -53,6 +53,7 @@ _OF_TITLE = {
 _WITH: dict[str, Tree] = {
     "names": {"name": "example.com/$(value.v)"},
     "attributes": {"servedBy": "dra"},
+    "metadata": {"servedBy": "dra"},
     "release": {"servedBy": "dra"},
     "exclusive": {"replicas": "2", "id": "a-$(device.name)"},
 }

@@ -83,7 +83,14 @@ class Machine:
         self.claims: dict[str, dict[str, Any]] = {}
         """By UID, which is also the name."""
         self.configure(
-            resource(NAME, "/dev/ttyUSB*", servedBy="dra", hooks=HOOKS, replicas=replicas)
+            resource(
+                NAME,
+                "/dev/ttyUSB*",
+                servedBy="dra",
+                hooks=HOOKS,
+                replicas=replicas,
+                metadata=True,
+            )
         )
         self.look()
 
@@ -183,6 +190,7 @@ class Process:
             get_claim=self._get_claim,
             run_hooks=self._run_hooks,
             policy=lambda: None,
+            extended_resource=lambda: True,
             changed=lambda: None,
         )
         self.preparer.remove_leftovers()
@@ -229,11 +237,11 @@ class Process:
 
     def files(self) -> list[str]:
         """Return what there is of claims on disk."""
-        directories = (self.cdi_directory, self.directory / "claims")
+        directories = (self.cdi_directory, self.directory / "claims", self.preparer.specs.metadata)
         return sorted(
-            f"{directory.name}/{name}"
+            f"{directory.name}/{path.name}"
             for directory in directories
-            for name in os.listdir(directory)
+            for path in directory.glob("*")
         )
 
 
@@ -249,4 +257,4 @@ def spec_name(uid: str) -> str:
 
 def files_of(uid: str) -> set[str]:
     """Return what there is of a prepared claim on disk."""
-    return {f"cdi/{spec_name(uid)}", f"claims/{uid}.json"}
+    return {f"cdi/{spec_name(uid)}", f"claims/{uid}.json", f"metadata/{uid}_0.json"}

@@ -282,13 +282,15 @@ async def remount(daemon: Daemon, directory: Path) -> None:
     [
         pytest.param("claims", (*MOUNT_NAMESPACE, FULL), FULL_DISK, more_room,
                      marks=NOT_MOUNTED, id="full, records"),
+        pytest.param("metadata", (*MOUNT_NAMESPACE, FULL), FULL_DISK, more_room,
+                     marks=NOT_MOUNTED, id="full, metadata"),
         pytest.param("cdi", (*MOUNT_NAMESPACE, READ_ONLY), "read-only file system", remount,
                      marks=NOT_MOUNTED, id="read-only, specs"),
         pytest.param("claims", ("sh", "-c", 'ulimit -Sf 0; shift; exec "$0" "$@"'), LIMIT,
                      no_limit, id="limited"),
     ],
 )  # fmt: skip
-async def test_a_claim_waits_for_a_disk_that_takes_its_record_and_its_spec(
+async def test_a_claim_waits_for_a_disk_that_takes_its_record_its_spec_and_its_metadata(
     node: DraNode,
     what: str,
     launch: tuple[str, ...],
@@ -297,10 +299,11 @@ async def test_a_claim_waits_for_a_disk_that_takes_its_record_and_its_spec(
 ) -> None:
     place = Place(node.world.directory / "p")
     place.host.plug("ttyACM0", major=166)
-    place.config.write_text(config(by_dra(), resource(OTHER, "/dev/ttyACM*")))
-    node.settings.claims_directory.mkdir(parents=True)
+    place.config.write_text(config(by_dra(metadata=True), resource(OTHER, "/dev/ttyACM*")))
+    for name in ("claims", "metadata"):
+        (node.state_directory / name).mkdir(parents=True)
     node.settings.served_file.write_text(json.dumps({"version": 1, "resources": [NAME]}))
-    directory = node.settings.claims_directory if what == "claims" else node.cdi_directory
+    directory = node.cdi_directory if what == "cdi" else node.state_directory / what
     async with place.daemon(
         *node.options, launch=(*launch, sys.executable, str(directory))
     ) as daemon:

@@ -41,6 +41,7 @@ def check_served_by(resource: Field) -> None:
         for key, field, hint in (
             ("attributes", resource, ""),
             ("unhealthyTaint", resource, ""),
+            ("metadata", resource, ""),
             ("release", resource["hooks"], _NO_RELEASE),
         ):
             if key in field.written():
