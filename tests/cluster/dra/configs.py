@@ -33,6 +33,7 @@ _CONFIG = """\
     attributes:
       number: {int: $(device.minor)}
       file: $(attribute.loop/backing_file)
+    metadata: true
     inject:
       devices: [{path: $(device.path)}]
       env: {DISKS: $(device.id)}
