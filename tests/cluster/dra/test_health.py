@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.cluster
 
 STICKS = "stick.example.com"
-TOLERANT = {"tolerations": [{"operator": "Exists"}]}
+# Without an effect, a toleration is for the scheduler only.
+TOLERANT = {"tolerations": [{"operator": "Exists", "effect": "NoExecute"}]}
 
 
 @contextmanager
