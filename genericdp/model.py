@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
-from genericdp.template import expand, parse
+from genericdp.printing import quoted
+from genericdp.template import bind, expand, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from genericdp.errors import Finding
     from genericdp.policy import Policy
@@ -114,6 +115,14 @@ class TaintEffect(StrEnum):
     NO_EXECUTE = "NoExecute"
 
 
+class ParameterType(StrEnum):
+    """The type of a parameter."""
+
+    INT = "int"
+    BOOL = "bool"
+    TEXT = "text"
+
+
 class InjectBy(StrEnum):
     """The component that makes a device's nodes for a container."""
 
@@ -200,6 +209,29 @@ class Attribute:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Parameter:
+    """A parameter that claims and DeviceClasses may give a value, under DRA."""
+
+    type: ParameterType
+    min: int = -(2**63)
+    max: int = 2**63 - 1
+    pattern: str = ""
+    """The expression that the whole string must match."""
+    default: int | bool | str | None = None
+    """None if a value is required."""
+
+    def __str__(self) -> str:
+        """Return what is allowed, for messages."""
+        match self.type:
+            case ParameterType.INT:
+                return f"a whole number from {self.min} to {self.max}"
+            case ParameterType.BOOL:
+                return "true or false"
+            case ParameterType.TEXT:
+                return f"a string of printable characters that matches {quoted(self.pattern)}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceNodeSelector:
     """One entry of ``inject.devices``: a template and glob, or a subsystem's nodes nearby."""
 
@@ -271,7 +303,14 @@ class Command(Generic[TextT]):
         env = {name: parse(text) for name, text in written.get("env", {}).items()}
         return Command(argv=tuple(map(parse, written["command"])), env=env)
 
-    def bind(self: Command[Template], lookup: Lookup) -> Command[str]:
+    def bind(self: Command[Template], lookup: Lookup, later: Collection[str]) -> Command[Template]:
+        """Insert values; references to the scopes ``later`` stay as they are."""
+        return Command(
+            argv=tuple(bind(argument, lookup, later=later) for argument in self.argv),
+            env={name: bind(text, lookup, later=later) for name, text in self.env.items()},
+        )
+
+    def expand(self: Command[Template], lookup: Lookup) -> Command[str]:
         """Expand the arguments and the environment."""
         return Command(
             argv=tuple(expand(argument, lookup) for argument in self.argv),
@@ -346,6 +385,10 @@ class Hook(Generic[TextT]):
     command: Command[TextT]
     timeout_seconds: int = 5
 
+    def bind(self: Hook[Template], lookup: Lookup, later: Collection[str] = ()) -> Hook[Template]:
+        """Insert values; references to the scopes ``later`` stay as they are."""
+        return replace(self, command=self.command.bind(lookup, later))
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Expectation:
@@ -391,6 +434,8 @@ class Resource:
     """Attributes in addition to the standard ones; only with DRA."""
     metadata: bool = False
     """Whether containers can read the attributes in a file; only with DRA."""
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    """What claims may set; only with DRA."""
     replicas: int = 1
     exclusive: bool = True
     """Whether no other resource may have the same hardware; to share it, both must say false."""

@@ -105,11 +105,16 @@ class Gate:
         self._reconciles.send()
 
     async def prepare(
-        self, shares: Sequence[str], hooks: Iterable[HookName], unfinished: dict[str, str]
+        self,
+        shares: Sequence[str],
+        hooks: Iterable[HookName],
+        unfinished: dict[str, str],
+        with_hooks: Callable[[Device], Device] = lambda device: device,
     ) -> list[Device]:
         """Check the shares' devices, run these hooks, and check again; return each device once.
 
-        ``unfinished`` is the dict that ``limited`` yields. Raise CallError.
+        ``unfinished`` is the dict that ``limited`` yields. ``with_hooks`` returns a device with the
+        hooks to run. Raise CallError.
         """
         try:
             devices = await self._usable_devices(shares)
@@ -118,7 +123,8 @@ class Gate:
             raise
         for hook in hooks:
             if any(hook in device.hooks for device in devices):
-                await self._run_hooks(hook, self.resource, devices, unfinished)
+                running = [with_hooks(device) for device in devices]
+                await self._run_hooks(hook, self.resource, running, unfinished)
                 devices = await self._devices_after_hook(shares, hook)
         return devices
 

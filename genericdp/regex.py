@@ -31,6 +31,9 @@ class Pattern(Protocol):
     def search(self, text: str, /) -> RegexMatch | None:
         """Return the first match, if there is one."""
 
+    def fullmatch(self, text: str, /) -> RegexMatch | None:
+        """Return the match of the whole text, if there is one."""
+
 
 class PatternError(ValueError):
     """A string that is not an expression of RE2, with the reason."""
@@ -97,8 +100,8 @@ def limited(seconds: float) -> Iterator[None]:
         _allowance.seconds = before
 
 
-def search(pattern: str, text: str) -> RegexMatch | None:
-    """Return the first match of an expression, if there is one.
+def search(pattern: str, text: str, *, whole: bool = False) -> RegexMatch | None:
+    """Return the first match of an expression, or that of the whole text, if there is one.
 
     Raises PatternError; TextTooLongError, never for 64 KiB or less; and SearchTimeError.
     """
@@ -112,7 +115,7 @@ def search(pattern: str, text: str) -> RegexMatch | None:
             most = f"at most {limit >> 10} KiB"
             raise TextTooLongError(f"the text is too long for {pattern!r}: {most}")
         with _searching:
-            return expression.search(text)
+            return expression.fullmatch(text) if whole else expression.search(text)
     finally:
         if allowed is not None:
             _allowance.seconds = (allowed[0] - (time.thread_time() - begun), allowed[1])

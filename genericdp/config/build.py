@@ -47,6 +47,7 @@ def _resource(
         groupBy=parse,
         id=parse,
         attributes=_by_key(_attribute),
+        parameters=_by_key(parameter),
         prefer=model.Preference,
         topology=model.TopologyMode,
         closeness=itemgetter("value"),
@@ -128,6 +129,12 @@ def _attribute(value: str | Mapping[str, str]) -> model.Attribute:
         return model.Attribute(type=model.AttributeType.STRING, value=parse(value))
     ((kind, text),) = value.items()
     return model.Attribute(type=model.AttributeType(kind), value=parse(text))
+
+
+def parameter(written: Mapping[str, Any]) -> model.Parameter:
+    """Return a parameter as a resource declares it."""
+    ((kind, limits),) = written.items()
+    return model.Parameter(type=model.ParameterType(kind), **limits)
 
 
 def _env_var(value: str | Mapping[str, Any]) -> model.EnvVar:

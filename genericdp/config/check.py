@@ -12,6 +12,7 @@ from genericdp.config.rules import (
     inject,
     limits,
     names,
+    parameters,
     policy,
     selectors,
     sharing,
@@ -38,6 +39,7 @@ OF_EACH_RESOURCE: tuple[Callable[[Field], None], ...] = (
     sharing.check_closeness,
     expect.check_expect,
     dra.check_served_by,
+    parameters.check_parameters,
     limits.check_sizes,
 )
 OF_ALL_RESOURCES: tuple[Callable[[Sequence[Field]], None], ...] = (

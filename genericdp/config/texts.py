@@ -14,6 +14,7 @@ from genericdp import template
 from genericdp.config.schema import part_of, resource_schema
 from genericdp.devices.attributes import value_of
 from genericdp.devices.hardware import BUSES, KINDS
+from genericdp.devices.parameters import PREFIX, SCOPE
 from genericdp.devices.resourcenames import name_problem
 from genericdp.glob import has_wildcard, is_glob, path_problem, pattern_problem
 from genericdp.model import Attribute, AttributeType, is_cdi_name
@@ -43,7 +44,7 @@ SCOPES: dict[str, frozenset[str] | None] = {
     "value": None,
     "node": frozenset({"name"}),
     "allocation": frozenset({"index"}),
-    "claim": frozenset({"name", "request"}),
+    SCOPE: frozenset({"name", "request", f"{PREFIX}NAME"}),
 }
 """The names of each scope; None if the hardware or the config decides which exist."""
 
@@ -148,17 +149,21 @@ def check_text(field: Field, form: str, values: Set[str] | None) -> None:
 
 def _warn_of_literal(field: Field, text: str, form: str) -> None:
     """Warn of syntax that has a meaning elsewhere, except variables in a shell script."""
-    *above, at = field.path
-    before = field.document.node((*above, at - 1)) if isinstance(at, int) and at > 0 else None
-    is_script = before is not None and re.fullmatch("-[a-z]*c", str(before.scalar))
     warning = (_literal_in_glob(text) if "glob" in form else None) or _meant_otherwise(
         field, text, form
     )
-    if warning is None and (found := (_OF_A_SCOPE if is_script else _FOREIGN).search(text)):
+    if warning is None and (found := (_OF_A_SCOPE if is_script(field) else _FOREIGN).search(text)):
         hint = _SYNTAX if "template" in form else "templates are not allowed here"
         warning = f"{quoted(found[0])} is not a template and is used literally", hint
     if warning is not None:
         field.warn(*warning)
+
+
+def is_script(field: Field) -> bool:
+    """Return whether a string is what a shell runs: an argument after ``-c``."""
+    *above, at = field.path
+    before = field.document.node((*above, at - 1)) if isinstance(at, int) and at > 0 else None
+    return before is not None and re.fullmatch("-[a-z]*c", str(before.scalar)) is not None
 
 
 def _literal_in_glob(text: str) -> tuple[str, str] | None:
@@ -283,8 +288,9 @@ def complaint(
     key, *inner = place
     if scope not in SCOPES:
         return f"unknown scope {scope!r} in '{reference}'", suggestion(scope, SCOPES)
+    is_parameter = scope == SCOPE and name.startswith(PREFIX)
     known = values if scope == "value" else SCOPES[scope]
-    if known is not None and name not in known:
+    if known is not None and name not in known and not is_parameter:
         hint = suggestion(name, known) if known else "declare it under values"
         if name.partition(":")[0] in known:
             hint = _default_hint(reference)
@@ -298,6 +304,9 @@ def complaint(
         return "'$(device.id)' cannot be used here", "only in attributes, inject, health and hooks"
     parts, hint = _ONLY_IN.get(f"{scope}.{name}", _ONLY_IN.get(scope, (None, "")))
     if parts is not None and (key != "inject" or parts.isdisjoint(map(str, inner))):
+        if is_parameter and key == "hooks":
+            return None
+        hint = f"{hint} of inject, and in hooks" if is_parameter else hint
         return f"'$({scope}.{name})' cannot be used here", hint
     return None
 

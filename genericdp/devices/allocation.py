@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.device import BindMount, ContainerEdits, DeviceSpec
 from genericdp.devices.inventory import natural_key
+from genericdp.devices.parameters import by_reference, defaults
 from genericdp.reasons import Code
 from genericdp.template import Template, UnusableValueError, expand, is_share
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from genericdp.devices.device import Device, DeviceNode, Variable
+    from genericdp.model import Parameter
     from genericdp.template import Lookup
 
 
@@ -41,12 +43,21 @@ def edits(
     distinct = {device.id: device for device in devices}
     return edits_at(
         (
-            {"allocation.index": str(index), **_EXAMPLE},
+            {
+                "allocation.index": str(index),
+                **_EXAMPLE,
+                **_examples(distinct[device_id].parameters),
+            },
             distinct[device_id],
             (shares or {}).get(device_id, (0,)),
         )
         for index, device_id in enumerate(sorted(distinct, key=natural_key))
     )
+
+
+def _examples(declared: Mapping[str, Parameter]) -> dict[str, str]:
+    """Return defaults, and ``<NAME>`` for a parameter without one, by reference."""
+    return by_reference({name: f"<{name}>" for name in declared} | defaults(declared))
 
 
 def edits_at(

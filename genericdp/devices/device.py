@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         EnvVar,
         Hook,
         HookName,
+        Parameter,
         Probe,
         ValueSource,
     )
@@ -177,8 +178,11 @@ class Device:
     """Attributes by name; empty unless DRA serves the resource."""
     metadata: bool = False
     """Whether containers can read them in a file."""
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    """The parameters of its resource, which claims may set."""
     probes: tuple[BoundProbe, ...] = ()
-    hooks: Mapping[HookName, Hook[str]] = field(default_factory=dict)
+    hooks: Mapping[HookName, Hook[Template]] = field(default_factory=dict)
+    """Templates in which only references to a claim's parameters may be left."""
     policy: Policy | None = None
     """The policy that restricts what may be injected and run for it."""
 

@@ -27,7 +27,6 @@ from genericdp.devices.lookup import Names
 from genericdp.devices.topology import closeness, spot_of
 from genericdp.model import (
     DeviceNodeSelector,
-    Hook,
     InjectBy,
     ServedBy,
     TopologyMode,
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
     from genericdp.devices.identity import HardwareIdentity
     from genericdp.devices.inventory import Candidate, FoundFile, Host, Inventory
     from genericdp.devices.matching import Excluded, Match
-    from genericdp.model import HookName, Inject, Mount, Resource
+    from genericdp.model import Hook, HookName, Inject, Mount, Resource
     from genericdp.template import Lookup
 
 _LATER = ("allocation", "claim", "device.share")
@@ -242,6 +241,7 @@ class _Maker:
             numa_nodes=spot.numa_nodes if resource.topology is TopologyMode.AUTO else (),
             spot=spot,
             known_since=None if first.device is None else first.device.known_since,
+            parameters=resource.parameters,
             attributes=attributes_of(resource, first.device, names[0].get_text, host),
             metadata=resource.metadata,
             probes=bound_probes(resource, lookups[0]),
@@ -509,9 +509,9 @@ def bound_probes(resource: Resource, lookup: Lookup) -> tuple[BoundProbe, ...]:
     )
 
 
-def bound_hooks(resource: Resource, lookup: Lookup) -> dict[HookName, Hook[str]]:
-    """Return the hooks for one device; raise UnusableValueError for a value that it lacks."""
-    return {
-        name: Hook(command=hook.command.bind(lookup), timeout_seconds=hook.timeout_seconds)
-        for name, hook in resource.hooks.items()
-    }
+def bound_hooks(resource: Resource, lookup: Lookup) -> dict[HookName, Hook[Template]]:
+    """Return the hooks for one device, in which only a claim's parameters may be left.
+
+    Raise UnusableValueError for a value that it lacks.
+    """
+    return {name: hook.bind(lookup, ("claim",)) for name, hook in resource.hooks.items()}

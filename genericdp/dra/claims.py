@@ -12,7 +12,7 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from genericdp.cdi import Edits  # noqa: TC001 -- records are read by their types
 from genericdp.devices.device import device_id_of
@@ -76,6 +76,11 @@ class Result:
         return self.resource, device_id_of(self.share)
 
     @property
+    def asked(self) -> str:
+        """The request with its subrequest, as in ``request/subrequest``."""
+        return f"{self.request}/{self.subrequest}" if self.subrequest else self.request
+
+    @property
     def allocated(self) -> tuple[str, str, str, bool]:
         """A result of the scheduler."""
         return self.request, self.pool, self.device, self.admin
@@ -129,6 +134,8 @@ class GivenDevice:
     places: tuple[Place, ...]
     """At least one."""
     release: ReleaseHook | None = None
+    parameters: dict[str, str]
+    """What its hooks insert for parameters of the claim, by name."""
 
     @property
     def key(self) -> Key:
@@ -147,6 +154,22 @@ class GivenRequest:
     """CDI devices from other programs."""
     metadata: dict[str, Any] | None = None
     """What its containers can read about its devices, as Kubernetes has it; None for nothing."""
+
+
+class Configuration(NamedTuple):
+    """An entry of ``config`` in a claim or DeviceClass, for our driver."""
+
+    requests: tuple[str, ...]
+    """Requests, or subrequests as ``request/subrequest``; all if empty."""
+    opaque: object
+    """The parameters as they are written."""
+    source: str = ""
+    """An addition to messages, if the claim is not its source."""
+
+    def is_for(self, request: str) -> bool:
+        """Return whether it is for a request or subrequest."""
+        names = {request, request.partition("/")[0]}
+        return not self.requests or not names.isdisjoint(self.requests)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -174,6 +197,8 @@ class Claim:
     edits: tuple[Edits, ...] = ()
     pods: tuple[str, ...] = field(default=(), compare=False)
     """The names of the pods that may use it, as far as the API server has said."""
+    configurations: tuple[Configuration, ...] = field(default=(), compare=False)
+    """What it and its DeviceClasses give as parameters; empty once it is prepared."""
     is_foreign: bool = field(default=False, compare=False)
     """Whether a different version of genericdp wrote the record, so that only its holds are
     known.

@@ -13,6 +13,7 @@ from genericdp.devices.allocation import edits_at
 from genericdp.devices.device import Device, DeviceNode, shares_by_device
 from genericdp.devices.identity import identity_of
 from genericdp.devices.inventory import natural_key
+from genericdp.devices.parameters import ParameterError, by_reference, defaults, given_by
 from genericdp.dra.claims import (
     MAX_BYTES,
     ClaimError,
@@ -38,12 +39,15 @@ if TYPE_CHECKING:
     from genericdp.cdi import Edits
     from genericdp.devices.identity import HardwareIdentity
     from genericdp.devices.inventory import FoundFile, Host
-    from genericdp.dra.claims import Claim, Key, Result
+    from genericdp.dra.claims import Claim, Configuration, Key, Result
     from genericdp.host.root import Root
+    from genericdp.model import HookName
     from genericdp.policy import Policy
     from genericdp.settings import DraSettings
 
     Devices: TypeAlias = dict[Key, Device]
+    _Parameters: TypeAlias = dict[tuple[str, str], dict[str, str]]
+    """What templates insert for parameters, by request and resource."""
 
 log = logging.getLogger(__name__)
 
@@ -61,18 +65,22 @@ def recorded(
     for result in results:
         if not result.admin:
             shares.setdefault(result.key, []).append(result.share)
+    texts = _parameters(asked.configurations, results, devices)
+    for_hooks = {
+        result.key: texts[result.request, result.resource]
+        for result in reversed(results)  # the first one counts
+        if not result.admin
+    }
     claim = replace(
         asked,
         results=results,
         holds=tuple(
             _hold(key, share_numbers, devices[key]) for key, share_numbers in shares.items()
         ),
-        devices=tuple(
-            _given(key, device, is_held=key in shares) for key, device in devices.items()
-        ),
+        devices=tuple(_given(key, device, for_hooks.get(key)) for key, device in devices.items()),
     )
     edits, requests = [], []
-    for name, given, cdi in _requests(claim, devices):
+    for name, given, cdi in _requests(claim, devices, texts):
         if given not in edits:
             edits.append(given)
         own = [result for result in results if result.request == name]
@@ -81,6 +89,52 @@ def recorded(
             GivenRequest(name=name, edits=edits.index(given), cdi=cdi, metadata=metadata)
         )
     return replace(claim, requests=tuple(requests), edits=tuple(edits))
+
+
+def _parameters(
+    configurations: Iterable[Configuration], results: Iterable[Result], devices: Devices
+) -> _Parameters:
+    """Return what templates insert for parameters, by request and resource; raise ClaimError."""
+    targets = {
+        (result.request, result.resource): (result.asked, devices[result.key].parameters)
+        for result in results
+    }
+    given = {target: defaults(declared) for target, (_, declared) in targets.items()}
+    for configuration in configurations:
+        mine = {key: target for key, target in targets.items() if configuration.is_for(target[0])}
+        known = {name for _, declared in mine.values() for name in declared}
+        for key, (request, declared) in mine.items():
+            try:
+                given[key] |= given_by(configuration.opaque, declared, known)
+            except ParameterError as error:
+                where = f"request {request} of {key[1]}{configuration.source}"
+                raise ClaimError(f"{where}: {error}") from error
+    for key, (request, declared) in targets.items():
+        if lacking := declared.keys() - given[key].keys():
+            name = min(lacking)
+            why = f"parameter {name} has no default: give it {declared[name]}"
+            raise ClaimError(f"request {request} of {key[1]}: {why}")
+    return given
+
+
+def with_hooks(
+    given: Mapping[str, GivenDevice | None], hooks: Iterable[HookName], device: Device
+) -> Device:
+    """Return a device with only these hooks, which have the parameters of a claim.
+
+    ``given`` are the devices in its record, by ID. Raise ClaimError.
+    """
+    known = given.get(device.id)
+    texts = by_reference(defaults(device.parameters) | (known.parameters if known else {}))
+
+    def lookup(scope: str, name: str, /) -> str | None:
+        return texts.get(f"{scope}.{name}")
+
+    try:
+        bound = {name: hook.bind(lookup) for name, hook in device.hooks.items() if name in hooks}
+    except UnusableValueError as error:
+        raise ClaimError(f"device {device.id}: {error}") from error
+    return replace(device, hooks=bound)
 
 
 def identities_of(claim: Claim, key: Key) -> tuple[HardwareIdentity, ...]:
@@ -230,7 +284,10 @@ def as_device(given: GivenDevice, release: ReleaseHook, policy: Policy | None) -
         identities=(first.identity,),
         hooks={
             "release": Hook(
-                command=Command(argv=release.argv, env=release.env),
+                command=Command(
+                    argv=tuple(Template((argument,)) for argument in release.argv),
+                    env={name: Template((text,)) for name, text in release.env.items()},
+                ),
                 timeout_seconds=release.timeout_seconds,
             )
         },
@@ -250,20 +307,24 @@ def _hold(key: Key, shares: Iterable[str], device: Device) -> Hold:
     )
 
 
-def _given(key: Key, device: Device, *, is_held: bool) -> GivenDevice:
-    hook = device.hooks.get("release") if is_held else None
-    return GivenDevice(
+def _given(key: Key, device: Device, parameters: Mapping[str, str] | None) -> GivenDevice:
+    """Return what is recorded of a device, with the parameters for it if the claim holds it."""
+    given = GivenDevice(
         resource=key[0],
         device_id=key[1],
         places=_places(device),
-        release=None
-        if hook is None
-        else ReleaseHook(
-            argv=hook.command.argv,
-            env=dict(hook.command.env),
-            timeout_seconds=hook.timeout_seconds,
-        ),
+        parameters=dict(parameters or {}),
     )
+    hook = None
+    if parameters is not None:
+        hook = with_hooks({device.id: given}, ("release",), device).hooks.get("release")
+    if hook is None:
+        return given
+    command = hook.command.expand(lambda *_: None)
+    release = ReleaseHook(
+        argv=command.argv, env=dict(command.env), timeout_seconds=hook.timeout_seconds
+    )
+    return replace(given, release=release)
 
 
 def _places(device: Device) -> tuple[Place, ...]:
@@ -286,7 +347,9 @@ def _places(device: Device) -> tuple[Place, ...]:
     return tuple(found.values())
 
 
-def _requests(claim: Claim, devices: Devices) -> Iterable[tuple[str, Edits, tuple[str, ...]]]:
+def _requests(
+    claim: Claim, devices: Devices, parameters: _Parameters
+) -> Iterable[tuple[str, Edits, tuple[str, ...]]]:
     """Yield each request of a claim, with the edits for its containers; raise ClaimError.
 
     There is one CDI device for each request, because with several devices only the last value of an
@@ -307,6 +370,7 @@ def _requests(claim: Claim, devices: Devices) -> Iterable[tuple[str, Edits, tupl
                         "allocation.index": str(indexes[key]),
                         "claim.name": claim.pod_claim or claim.name,
                         "claim.request": request,
+                        **by_reference(parameters[request, key[0]]),
                     },
                     devices[key],
                     numbers[key],

@@ -58,8 +58,7 @@ def metadata_of(
             own = attributes_of(result.resource, device, extended_resource=extended_resource)
             known["attributes"] = dict(sorted((own | id_of(result.share)).items()))
         listed.append(known)
-    name = f"{first.request}/{first.subrequest}" if first.subrequest else first.request
-    return {"name": name, "devices": listed}
+    return {"name": first.asked, "devices": listed}
 
 
 def content_of(claim: Claim, request: GivenRequest) -> bytes:

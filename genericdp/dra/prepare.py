@@ -18,6 +18,7 @@ from genericdp.devices.transitions import State
 from genericdp.dra.claims import (
     Claim,
     ClaimError,
+    Configuration,
     Hold,
     Result,
     are_same,
@@ -31,6 +32,7 @@ from genericdp.dra.given import (
     identities_of,
     locate,
     recorded,
+    with_hooks,
 )
 from genericdp.errors import DAMAGE, GenericdpError, reason_of
 from genericdp.host.workers import HangingError, finish, in_worker
@@ -235,7 +237,7 @@ class ClaimPreparer:
                         claim = recorded(asked, claim.results, devices, self._extended_resource())
                     if why := self._why_refused(claim):  # a hook may change it
                         raise ClaimError(why)
-                    claim = replace(claim, is_prepared=True)
+                    claim = replace(claim, is_prepared=True, configurations=())
                     await finish(self.records.write(claim))
                     _log_given(claim, asked.pods)
                 return await self._write_spec(claim)
@@ -255,9 +257,6 @@ class ClaimPreparer:
                 raise ClaimError(f"nothing of {self._driver} is allocated to it")
             pools = {result.pool for result in results}
             tallies += [pool.gate.tally for name, pool in self._pools().items() if name in pools]
-            for config in found["status"]["allocation"]["devices"].get("config") or ():
-                if config.get("opaque", {}).get("driver") == self._driver:
-                    raise ClaimError(f"it has parameters for {self._driver}, which takes none")
             notes = found["metadata"].get("annotations") or {}
             pod_claim = str(notes.get(_POD_CLAIM))
             return Claim(
@@ -271,6 +270,7 @@ class ClaimPreparer:
                 pod_claim=pod_claim if label(pod_claim) == pod_claim else "",
                 prepared_at=time.time(),  # noqa: TID251  # to be shown
                 results=results,
+                configurations=_configurations(found, self._driver),
                 pods=tuple(
                     str(consumer["name"])
                     for consumer in found["status"].get("reservedFor") or ()
@@ -352,7 +352,7 @@ class ClaimPreparer:
         """Return a result with resource and share; raise ClaimError if they do not exist."""
         for known in () if before is None else before.results:
             if known.allocated == result.allocated:
-                return known
+                return replace(known, subrequest=result.subrequest)
         pool = self._pools().get(result.pool)
         if pool is None and (why := self._why_absent(result.pool)):
             raise ClaimError(f"{result.pool} is not served by DRA now: {why}")
@@ -400,6 +400,9 @@ class ClaimPreparer:
         held = {hold.key for hold in claim.holds}
         for gate in self._gates():
             name, seconds = gate.resource, gate.timeouts.prepare
+            given = {
+                device.device_id: device for device in claim.devices if device.resource == name
+            }
             results = [
                 result
                 for result in claim.results
@@ -409,7 +412,12 @@ class ClaimPreparer:
                 shares = [result.share for result in results if (result.key in held) is bool(hooks)]
                 if shares:
                     async with limited(name, "NodePrepareResources", seconds) as unfinished:
-                        ready = await gate.prepare(shares, hooks if run_hooks else (), unfinished)
+                        ready = await gate.prepare(
+                            shares,
+                            hooks if run_hooks else (),
+                            unfinished,
+                            partial(with_hooks, given, _HOOKS),
+                        )
                     found |= {(name, device.id): device for device in ready}
         if missing := fresh.keys() - found.keys():
             raise ClaimError(f"{next(iter(missing))[0]} is not on offer on this node any more")
@@ -547,7 +555,7 @@ class ClaimPreparer:
 
     def _having_release_hook(self, claim: Claim, holds: Iterable[Hold]) -> list[Device]:
         """Return the devices to run release hooks for, with the hook of the config, else of the
-        record.
+        record. Raise ClaimError.
         """
         given = {device.key: device for device in claim.devices}
         found = []
@@ -558,8 +566,13 @@ class ClaimPreparer:
                 and "release" in listed.device.hooks
                 and self._is_hardware(hold.identities, listed.device)
             ):
-                found.append(listed.device)
-            elif known is not None and known.release is not None:
+                try:
+                    found.append(with_hooks({hold.device_id: known}, ("release",), listed.device))
+                    continue
+                except ClaimError:  # it uses a parameter that was not known then
+                    if known is None or known.release is None:
+                        raise
+            if known is not None and known.release is not None:
                 found.append(as_device(known, known.release, self._policy()))
         return found
 
@@ -803,4 +816,22 @@ def _results(found: Mapping[str, Any], driver: str) -> tuple[Result, ...]:
         )
         for result in allocation.get("devices", {}).get("results") or ()
         if result["driver"] == driver
+    )
+
+
+def _configurations(found: Mapping[str, Any], driver: str) -> tuple[Configuration, ...]:
+    """Return the parameters for a driver, those that count more coming later."""
+    written = found["status"]["allocation"]["devices"].get("config") or ()
+    entries = [
+        (entry.get("source") == "FromClass", entry.get("requests") or (), opaque)
+        for entry in written
+        if (opaque := entry.get("opaque") or {}).get("driver") == driver
+    ]
+    return tuple(
+        Configuration(
+            requests=tuple(map(str, requests)),
+            opaque=opaque.get("parameters"),
+            source=" in its DeviceClass" if is_of_class else "",
+        )
+        for is_of_class, requests, opaque in sorted(entries, key=lambda entry: not entry[0])
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
+from itertools import starmap
 from typing import TYPE_CHECKING
 
 from genericdp import glob
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from genericdp.devices.attributes import AttributeValue
     from genericdp.devices.device import Device
     from genericdp.devices.inventory import Candidate, Host, Inventory, SysDevice
+    from genericdp.model import Parameter
     from genericdp.status import view
 
 _MAX_SHARES = 3
@@ -207,6 +209,13 @@ def claim_lines(device: Device) -> Iterator[tuple[str, str]]:
             yield name, f"is {_as_cel(value)}: {value.note}"
     if device.metadata:
         yield "metadata", "containers can read them in a file"
+    if device.parameters:
+        yield "parameters", "; ".join(starmap(_parameter, device.parameters.items()))
+
+
+def _parameter(name: str, parameter: Parameter) -> str:
+    default = f"default {json.dumps(parameter.default, ensure_ascii=False)}"
+    return f"{name} {'required' if parameter.default is None else default}: {parameter}"
 
 
 def _as_cel(value: AttributeValue) -> str:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from genericdp.devices.device import Device
     from genericdp.model import Command, Hook, HookName
     from genericdp.policy import Policy
+    from genericdp.template import Template
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SHOWN_DIGITS = 12
@@ -242,7 +243,7 @@ class HookRunner:
         resource: str,
         name: HookName,
         device: Device,
-        hook: Hook[str],
+        hook: Hook[Template],
         unfinished: dict[str, str] | None,
     ) -> Outcome:
         label = f"{name} hook {hook.command.argv[0]}"
@@ -259,7 +260,7 @@ class HookRunner:
                     async with self._slots[name].slot(resource):
                         outcome = await run_for(
                             device,
-                            hook.command,
+                            hook.command.expand(lambda *_: None),
                             resource=resource,
                             timeout_seconds=hook.timeout_seconds,
                             run=self._run,

@@ -54,6 +54,7 @@ _WITH: dict[str, Tree] = {
     "names": {"name": "example.com/$(value.v)"},
     "attributes": {"servedBy": "dra"},
     "metadata": {"servedBy": "dra"},
+    "parameters": {"servedBy": "dra"},
     "release": {"servedBy": "dra"},
     "exclusive": {"replicas": "2", "id": "a-$(device.name)"},
 }

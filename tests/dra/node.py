@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -156,6 +156,7 @@ class DraNode:
         requests: Mapping[str, tuple[str, ...]] | None = None,
         admin: bool = False,
         annotations: Mapping[str, str] | None = None,
+        config: Sequence[Mapping[str, object]] = (),
     ) -> ClaimRef:
         """Allocate devices to a claim, as the scheduler does; it may have been allocated before."""
         asked = requests or {"device": devices}
@@ -179,7 +180,7 @@ class DraNode:
                 "metadata": metadata,
                 "spec": {},
                 "status": {
-                    "allocation": {"devices": {"results": results}},
+                    "allocation": {"devices": {"results": results, "config": list(config)}},
                     "reservedFor": [{"resource": "pods", "name": "reader", "uid": "reader"}],
                 },
             },

@@ -29,6 +29,7 @@ from genericdp.host.root import Root
 from genericdp.model import Command, Hook, HookName
 from genericdp.process.run import Commands
 from genericdp.tally import ResourceTally, Tally
+from genericdp.template import parse
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,7 +46,11 @@ R = "example.com/r"
 
 
 def device(name: str, *argv: str, which: HookName = "allocate", **env: str) -> Device:
-    hook = Hook(command=Command(argv=argv or ("/x",), env=env), timeout_seconds=4)
+    command = Command(
+        argv=tuple(map(parse, argv or ("/x",))),
+        env={name: parse(text) for name, text in env.items()},
+    )
+    hook = Hook(command=command, timeout_seconds=4)
     identity = Identity(inode=1)
     return Device(id=name, key=name, path=f"/dev/{name}", identity=identity, hooks={which: hook})
 

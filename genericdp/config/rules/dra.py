@@ -12,6 +12,7 @@ from genericdp.config.rules.parts import (
     references_in,
 )
 from genericdp.devices.attributes import MAX_BYTES, RESERVED
+from genericdp.devices.parameters import PREFIX
 from genericdp.devices.resourcenames import class_names
 from genericdp.glob import has_wildcard
 from genericdp.model import Preference
@@ -42,11 +43,13 @@ def check_served_by(resource: Field) -> None:
             ("attributes", resource, ""),
             ("unhealthyTaint", resource, ""),
             ("metadata", resource, ""),
+            ("parameters", resource, ""),
             ("release", resource["hooks"], _NO_RELEASE),
         ):
             if key in field.written():
                 field[key].refuse(f"{key!r} is only allowed with '{_DRA}'", hint, of_key=True)
-        for text in chain.from_iterable(inject.strings() for inject in injects(resource)):
+        given = (*injects(resource), resource["hooks"])
+        for text in chain.from_iterable(part.strings() for part in given):
             for reference in references_in(text.text or "") or ():
                 if reference.scope == "claim":
                     text.refuse(f"'{reference}' is only allowed with '{_DRA}'")
@@ -99,7 +102,9 @@ def _check_inject(resource: Field) -> None:
 def _warn_of_one_place(inside: Field, *, several: bool) -> None:
     """Warn of a path at which a container may get two devices, of which it then has one."""
     path = inside.text or "/"
-    names = {f"{part.scope}.{part.name}" for part in references_in(path) or ()}
+    # Parameters may be equal for all devices.
+    references = (part for part in references_in(path) or () if not part.name.startswith(PREFIX))
+    names = {f"{part.scope}.{part.name}" for part in references}
     by_claim = names & {"claim.name", "claim.request", "allocation.index"}
     is_complete = "claim.name" in by_claim and len(by_claim) > 1
     if is_complete or names != by_claim or path.endswith("/"):

@@ -37,7 +37,7 @@ class ExecCheck(Check, Generic[TextT]):
 
     def bind(self: ExecCheck[Template], lookup: Lookup) -> ExecCheck[str]:
         """Expand the arguments and the environment."""
-        return ExecCheck(command=self.command.bind(lookup))
+        return ExecCheck(command=self.command.expand(lookup))
 
     @property
     def name(self) -> str:
