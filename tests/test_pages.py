@@ -155,6 +155,16 @@ def test_the_claim_of_the_dra_page_selects_one_device_of_a_class_there_is(machin
     assert values.count(json.loads(parsed[2])) == 1
 
 
+def test_the_claim_of_the_dra_page_has_parameters_that_its_config_takes(
+    tmp_path: Path, machine: Path
+) -> None:
+    written(DRA, tmp_path)
+    command = "genericdp validate serial.yaml claim.yaml"
+    assert f"`{command}`" in DRA.read_text()
+    expected = "2 files, 1 resource: valid\n"
+    assert printed(f"{command} --strict", tmp_path, machine) == expected
+
+
 def test_the_case_for_makers_of_hardware_has_the_config_and_the_output_of_their_page() -> None:
     """The case shows that ``validate --strict`` accepts it, and what a container gets."""
     page, case = HOW_TO / "hardware-vendors.md", ROOT / "tests/cases/docs/hardware-vendors"

@@ -46,7 +46,7 @@ COMMANDS = {
     ),
     "validate": Command(
         "report every problem of configs, or what a reload would change",
-        f"PATH --config --config-map --policy --strict --diff {_HOST} --output",
+        f"PATH --config --config-map --policy --strict --diff {_HOST} --dra-driver --output",
     ),
     "discover": Command(
         "show which devices a config offers on this machine, and why others are not offered",

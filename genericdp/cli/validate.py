@@ -13,7 +13,9 @@ from genericdp.cli.loading import chosen, load_in_time, read_pipes, single
 from genericdp.cli.options import ROOT
 from genericdp.cli.output import DATA, print_result
 from genericdp.cli.parser import argument, choice, config_of, flag, is_given, path_option
-from genericdp.config.files import SUFFIXES
+from genericdp.config.claims import check_claims
+from genericdp.config.files import SUFFIXES, Loaded, unusable
+from genericdp.config.load import load_each
 from genericdp.errors import UsageError
 from genericdp.printing import plural
 
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from genericdp.config.files import Loaded
     from genericdp.errors import Problem
 
 EXAMPLE = (
@@ -29,12 +30,14 @@ EXAMPLE = (
     "  genericdp validate --config a.yaml --config b/   # together one config, as for run\n"
     "  kubectl -n genericdp get configmap genericdp-config -o yaml | genericdp validate -\n"
     "  kubectl kustomize overlays/site | genericdp validate -  # each ConfigMap, as mounted\n"
+    "  genericdp validate serial.yaml claims.yaml       # claims, against the config\n"
     "  genericdp validate --diff /etc/genericdp new.yaml    # what a running daemon would do"
 )
 ARGUMENTS = {
     "PATH": argument(
         "a separate config: a file, a directory whose *.yaml and *.yml make up one, or - for"
-        " stdin; exit 2 if anything is wrong",
+        " stdin; exit 2 if anything is wrong. Parameters of claims, their templates and"
+        " DeviceClasses are checked against all configs",
         dest="paths",
         nargs="*",
         type=config_of,
@@ -69,11 +72,14 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.diff and len(groups) != 2:
         raise UsageError(f"--diff takes two configs, OLD and NEW, not {len(groups)}")
     pipes = read_pipes([path for paths in groups for path in paths])
-    loaded = [load_in_time(paths, pipes, policy=arguments.policy) for paths in groups]
+    load = partial(load_each, with_claims=not arguments.diff)
+    loaded = [load_in_time(paths, pipes, policy=arguments.policy, load=load) for paths in groups]
     if arguments.diff:
         configs = [single(chosen(found, arguments.config_map)) for found in loaded]
     else:
-        configs = chosen([config for found in loaded for config in found], arguments.config_map)
+        every = [config for found in loaded for config in found]
+        configs = chosen(every, arguments.config_map)
+        configs += _checked_claims(configs, every, arguments.dra_driver)
     # Only who names a machine expects that a config is applied to it.
     applies = arguments.root is not None
     arguments.root = arguments.root or Path("/")
@@ -91,6 +97,23 @@ def execute(arguments: argparse.Namespace) -> int:
     judged = configs[1:] if arguments.diff else configs  # OLD is active already
     is_refused = arguments.strict and any(config.warnings for config in judged)
     return 2 if is_refused or any(config.problems for config in configs) else 0
+
+
+def _checked_claims(
+    configs: Sequence[Loaded], every: Sequence[Loaded], driver: str
+) -> list[Loaded]:
+    """Return the problems of all claims, held against the configs."""
+    claims = [claim for config in every for claim in config.claims]
+    if not claims or any(config.problems for config in configs):
+        return []
+    resources = [resource for config in configs for resource in config.resources]
+    found = check_claims(claims, resources, driver)
+    problems = tuple(problem for problem, is_warning in found if not is_warning)
+    if not resources:
+        hint = "name it, too: genericdp validate CONFIG CLAIMS"
+        problems = (unusable(claims[0].file, "there is no config to check claims against", hint),)
+    warnings = tuple(problem for problem, is_warning in found if is_warning)
+    return [Loaded(problems=problems, warnings=warnings)]
 
 
 def _applied(configs: Sequence[Loaded], arguments: argparse.Namespace) -> list[Loaded]:

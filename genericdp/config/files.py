@@ -15,8 +15,9 @@ from genericdp.host.pathwalk import NotAFileError, opened, read
 from genericdp.printing import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from genericdp.config.document import Document
     from genericdp.host.calls import Watched
     from genericdp.model import Resource
     from genericdp.policy import Policy
@@ -64,6 +65,8 @@ class Loaded:
     """Files and directories that are never seen to change on this machine, with the reason."""
     config_map: str = ""
     """The ConfigMap that it is in, where it is one of several configs in manifests."""
+    claims: Sequence[Document] = field(default=(), compare=False, repr=False)
+    """The claims and DeviceClasses in its files, if these are to be checked."""
     policy_text: str = field(default="", compare=False, repr=False)
     """The policy in the same manifests, which bounds it."""
 

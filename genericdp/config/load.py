@@ -23,7 +23,7 @@ from genericdp.config.files import (
     unusable,
 )
 from genericdp.config.foreign import named
-from genericdp.config.manifests import mounted_configs, read_config
+from genericdp.config.manifests import claims_in, mounted_configs, read_config
 from genericdp.config.policy import load_policy, policy_of
 from genericdp.config.schema import KINDS
 from genericdp.errors import reason_of
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from genericdp.config.manifests import Mounted
     from genericdp.errors import Problem
 
-_CONFIG_MAP = b"ConfigMap"
+_CONFIG_MAP, _CLAIMS = b"ConfigMap", b"resource.k8s.io/"
 _OF_A_VOLUME = re.compile(r"/\.\.\d{4}_\d\d_\d\d_")
 """How the kubelet names the directories that ``..data`` leads to, one for each version."""
 
@@ -57,18 +57,54 @@ def load(
 
 
 def load_each(
-    paths: Sequence[Path], *, pipes: Mapping[Path, bytes] | None = None, policy: Path | None = None
+    paths: Sequence[Path],
+    *,
+    pipes: Mapping[Path, bytes] | None = None,
+    policy: Path | None = None,
+    with_claims: bool = False,
 ) -> list[Loaded]:
-    """Return the config that the paths make up; of a file of manifests, each that is in them."""
+    """Return the config that the paths make up; of a file of manifests, each that is in them.
+
+    The first one gets the claims in the files ``with_claims``; files that have nothing else are not
+    read as configs then.
+    """
     try:
         files = list(read_files(paths, pipes))
     except OSError as error:
         return [Loaded(problems=(_no_load(paths[0], error),))]
+    claims, alone = _claims_of(files) if with_claims else ([], {})
+    files = [(path, given) for path, given in files if path not in alone]
+    loaded = _load_files(paths, files, pipes, policy) if files else [Loaded()]
+    first = replace(loaded[0], claims=claims, files=(*loaded[0].files, *alone))
+    return [first, *loaded[1:]]
+
+
+def _claims_of(
+    files: Iterable[tuple[Path, Content | OSError]],
+) -> tuple[list[Document], dict[Path, None]]:
+    """Return the claims in files, and the files with which no config can be."""
+    claims: list[Document] = []
+    alone: dict[Path, None] = {}
+    for path, given in files:
+        # A file behind an untrusted link must not be shown.
+        if isinstance(given, Content) and _CLAIMS in given.text and not given.untrusted_link:
+            found, is_alone = claims_in(_shown(path), given.text)
+            claims += found
+            alone |= {path: None} if is_alone else {}
+    return claims, alone
+
+
+def _load_files(
+    paths: Sequence[Path],
+    files: Sequence[tuple[Path, Content | OSError]],
+    pipes: Mapping[Path, bytes] | None,
+    policy: Path | None,
+) -> list[Loaded]:
     if len(files) == 1 and isinstance(content := files[0][1], Content):
         # Most files hold a config and nothing else: they are parsed once.
-        has_some = _CONFIG_MAP in content.text
-        if has_some and (mounted := mounted_configs(_shown(paths[0]), content.text)):
-            return [_load_mounted(config, paths[0], content, policy) for config in mounted]
+        path, has_some = files[0][0], _CONFIG_MAP in content.text
+        if has_some and (mounted := mounted_configs(_shown(path), content.text)):
+            return [_load_mounted(config, path, content, policy) for config in mounted]
     loaded, checked = _checked(paths, files, pipes, policy)
     return [replace(loaded, resources=build(checked, loaded.policy))]
 

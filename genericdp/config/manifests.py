@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from genericdp.config.claims import KINDS as CLAIM_KINDS
 from genericdp.config.document import Document, Mark, problem_at
 from genericdp.config.files import SUFFIXES
 from genericdp.config.read import IF_EMPTY, indentation, read
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _SEPARATORS = ("---", "...", "%")
 _OURS = {*KINDS, "List", ""}
 _NO_CONFIG = "the ConfigMap holds no config: no text of its data has a key in .yaml or .yml"
-_GROUP = "genericdp.io/"
+_GROUP, _CLAIMS = "genericdp.io/", "resource.k8s.io/"
 _CONFIG_MAP = ("v1", "ConfigMap")
 _OPTIONS = {"--config": "GENERICDP_CONFIG", "--policy": "GENERICDP_POLICY"}
 
@@ -60,7 +61,8 @@ def read_config(
 ) -> tuple[list[Document], list[Problem]]:
     """Return the documents of a file and its problems; of a ConfigMap, those of the files in it.
 
-    Other manifests in the file of a ConfigMap with a config are left out.
+    Other manifests in the file of a ConfigMap with a config are left out, and claims next to any
+    config.
     """
     documents: list[Document] = []
     others: list[Document] = []
@@ -80,7 +82,31 @@ def read_config(
             documents.append(document)
     if has_config:
         return documents, [problem for problem in problems if problem.message != _NO_CONFIG]
+    if documents:
+        others = [document for document in others if not is_claim(document)]
     return documents + others, problems
+
+
+def is_claim(document: Document) -> bool:
+    """Return whether it is a manifest that can give parameters to devices."""
+    version, kind = _version_and_kind(document)
+    return version.startswith(_CLAIMS) and kind in CLAIM_KINDS
+
+
+def claims_in(file: str, content: bytes) -> tuple[list[Document], bool]:
+    """Return the claims and DeviceClasses in manifests, and whether no config can be with them.
+
+    Nothing if the content is not YAML, which is a problem for who reads it as a config.
+    """
+    found, problems = read(file, content)
+    objects = [inner for document in found for inner in _items(document)]
+    claims = [document for document in objects if is_claim(document)]
+    kinds = map(_version_and_kind, objects)
+    is_alone = all(
+        version and not version.startswith(_GROUP) and (version, kind) != _CONFIG_MAP
+        for version, kind in kinds
+    )
+    return ([], False) if problems else (claims, bool(claims) and is_alone)
 
 
 def mounted_configs(file: str, content: bytes) -> list[Mounted]:
