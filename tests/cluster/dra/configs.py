@@ -34,9 +34,11 @@ _CONFIG = """\
       number: {int: $(device.minor)}
       file: $(attribute.loop/backing_file)
     metadata: true
+    parameters:
+      depth: {int: {min: 1, max: 64, default: 8}}
     inject:
       devices: [{path: $(device.path)}]
-      env: {DISKS: $(device.id)}
+      env: {DISKS: $(device.id), DISK_DEPTH: $(claim.parameters.depth)}
     hooks:
       allocate: {exec: {command: [/bin/sh, -c, 'echo allocate "$0" >>SCRATCH/hooks', $(device.id)]}}
       release: {exec: {command: [/bin/sh, -c, 'echo release "$0" >>SCRATCH/hooks', $(device.id)]}}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.cluster.dra.bench import DRIVER
 from tests.cluster.dra.configs import COUNTED, DISK, FUSE
 from tests.cluster.dra.pods import Manifest, apply, claim, container, pod, request, template
 from tests.e2e.cluster import loop
@@ -65,6 +66,23 @@ def test_a_claim_that_selects_by_an_attribute_gives_the_pod_that_device(
         assert bench.hooks() == ["allocate loop62"]
     bench.await_unprepared()
     assert bench.hooks() == ["allocate loop62", "release loop62"]
+
+
+def test_a_claim_gives_parameters_and_a_wrong_one_shows_in_the_events_of_its_pod(
+    bench: Bench, disks: None
+) -> None:
+    asked = {name: claim(name, request("disk", DISK_CLASS)) for name in ("deep", "too-deep")}
+    for name, depth in (("deep", 32), ("too-deep", 65)):
+        values = {"apiVersion": "genericdp.io/v1alpha1", "kind": "DeviceParameters"}
+        opaque = {"driver": DRIVER, "parameters": values | {"parameters": {"depth": depth}}}
+        asked[name]["spec"]["devices"]["config"] = [{"requests": ["disk"], "opaque": opaque}]
+    with bench.made(*asked.values(), user("deep"), user("too-deep")) as pods:
+        pods["deep"].await_running()
+        assert pods["deep"].saw().env["DISK_DEPTH"] == "32"
+        why = f"request disk of {DISK}: parameter depth: 65 is not a whole number from 1 to 64"
+        eventually(pods["too-deep"].described, lambda text: why in text, what="its events say why")
+        assert not pods["too-deep"].is_running()
+    bench.await_unprepared()
 
 
 @pytest.mark.clusters("1.37.0", "1.36.3")
