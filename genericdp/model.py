@@ -208,6 +208,30 @@ class Attribute:
     value: Template
 
 
+class Sharing(StrEnum):
+    """The way in which claims share a device, other than by ``replicas``."""
+
+    CAPACITY = "capacity"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RequestPolicy:
+    """The amounts of a capacity that claims can request, and what a claim gets by default."""
+
+    default: int | None = None
+    min: int | None = None
+    max: int | None = None
+    step: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Capacity:
+    """An amount that a device has of something, under DRA."""
+
+    value: Template
+    policy: RequestPolicy = RequestPolicy()
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parameter:
     """A parameter that claims and DeviceClasses may give a value, under DRA."""
@@ -436,6 +460,10 @@ class Resource:
     """Whether containers can read the attributes in a file; only with DRA."""
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     """What claims may set; only with DRA."""
+    capacity: Mapping[str, Capacity] = field(default_factory=dict)
+    """Only with DRA."""
+    sharing: Sharing | None = None
+    """How claims share a device; None for ``replicas``, or not at all."""
     replicas: int = 1
     exclusive: bool = True
     """Whether no other resource may have the same hardware; to share it, both must say false."""

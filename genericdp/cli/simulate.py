@@ -306,17 +306,20 @@ def _slices_as_text(resource: NodeResource) -> Iterator[str]:
         which = f"{spec['pool']['name']}, slice {number} of {len(slices)}"
         yield f"{which}: {plural(len(devices), 'device')}"
         for device in devices:
-            texts = (
+            texts = [
                 f"{name} {json.dumps(value, ensure_ascii=False)}"
                 for name, typed in device["attributes"].items()
                 for value in typed.values()
                 if value != "" and name not in {"resource", "extendedResource"}
-            )
-            taints = [
+            ]
+            capacity = device.get("capacity", {}).items()
+            texts += (f"{amount['value']} of {name}" for name, amount in capacity)
+            texts += ["shared by capacity"] * ("allowMultipleAllocations" in device)
+            texts += (
                 f"taint {taint['key']}={taint['value']}:{taint['effect']}"
                 for taint in device.get("taints", ())
-            ]
-            yield f"  {device['name']}: {', '.join([*texts, *taints])}"
+            )
+            yield f"  {device['name']}: {', '.join(texts)}"
     if slices and any(device["dra"]["metadata"] for device in resource.document["devices"]):
         yield "  containers can read these attributes in a file"
 

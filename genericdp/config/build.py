@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp import model
 from genericdp.devices import hardware
+from genericdp.devices.capacity import whole
 from genericdp.health.kinds import KINDS
 from genericdp.model import globs
 from genericdp.template import parse
@@ -48,6 +49,8 @@ def _resource(
         id=parse,
         attributes=_by_key(_attribute),
         parameters=_by_key(parameter),
+        capacity=_by_key(_capacity),
+        sharing=model.Sharing,
         prefer=model.Preference,
         topology=model.TopologyMode,
         closeness=itemgetter("value"),
@@ -135,6 +138,12 @@ def parameter(written: Mapping[str, Any]) -> model.Parameter:
     """Return a parameter as a resource declares it."""
     ((kind, limits),) = written.items()
     return model.Parameter(type=model.ParameterType(kind), **limits)
+
+
+def _capacity(value: str | int | Mapping[str, Any]) -> model.Capacity:
+    written = value if isinstance(value, dict) else {"value": value}
+    limits = {key: whole(str(limit)) for key, limit in written.items() if key != "value"}
+    return model.Capacity(value=parse(str(written["value"])), policy=model.RequestPolicy(**limits))
 
 
 def _env_var(value: str | Mapping[str, Any]) -> model.EnvVar:

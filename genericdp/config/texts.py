@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from genericdp import template
 from genericdp.config.schema import part_of, resource_schema
 from genericdp.devices.attributes import value_of
+from genericdp.devices.capacity import WANTED, whole
 from genericdp.devices.hardware import BUSES, KINDS
 from genericdp.devices.parameters import PREFIX, SCOPE
 from genericdp.devices.resourcenames import name_problem
@@ -48,7 +49,7 @@ SCOPES: dict[str, frozenset[str] | None] = {
 }
 """The names of each scope; None if the hardware or the config decides which exist."""
 
-_WITH_ID = {"attributes", "inject", "health", "hooks"}
+_WITH_ID = {"attributes", "capacity", "inject", "health", "hooks"}
 """Keys whose templates may use the device's ID."""
 
 _ONLY_IN = {
@@ -289,8 +290,10 @@ def complaint(
     if scope not in SCOPES:
         return f"unknown scope {scope!r} in '{reference}'", suggestion(scope, SCOPES)
     is_parameter = scope == SCOPE and name.startswith(PREFIX)
+    # See config/rules/dra.py and parameters.py.
+    is_declared = is_parameter or (scope == SCOPE and name.startswith("capacity."))
     known = values if scope == "value" else SCOPES[scope]
-    if known is not None and name not in known and not is_parameter:
+    if known is not None and name not in known and not is_declared:
         hint = suggestion(name, known) if known else "declare it under values"
         if name.partition(":")[0] in known:
             hint = _default_hint(reference)
@@ -301,7 +304,10 @@ def complaint(
             "name a file below its sysfs directory",
         )
     if (scope, name) == ("device", "id") and key not in _WITH_ID:
-        return "'$(device.id)' cannot be used here", "only in attributes, inject, health and hooks"
+        return (
+            "'$(device.id)' cannot be used here",
+            "only in attributes, capacity, inject, health and hooks",
+        )
     parts, hint = _ONLY_IN.get(f"{scope}.{name}", _ONLY_IN.get(scope, (None, "")))
     if parts is not None and (key != "inject" or parts.isdisjoint(map(str, inner))):
         if is_parameter and key == "hooks":
@@ -374,7 +380,7 @@ def _check_glob(field: Field, text: str, *, path: bool = False) -> None:
     problem_of = path_problem if path else pattern_problem
     if "$(" in text:
         message = f"templates are not allowed here: {quoted(text)}"
-        hint = "only in name, values, groupBy, id, attributes, inject, health and hooks"
+        hint = "only in name, values, groupBy, id, attributes, capacity, inject, health and hooks"
         field.refuse(message, hint)
     elif problem := problem_of(text, shortened(text, MAX_QUOTED)):
         is_regex = text.lstrip("^").startswith("/") and _OF_REGEX.search(text)
@@ -462,6 +468,12 @@ def _check_attribute(field: Field, _: str, parsed: Template, *, kind: AttributeT
         field.refuse(why.removeprefix("cut: "))
 
 
+def _check_quantity(field: Field, text: str, parsed: Template | None = None) -> None:
+    """Refuse a constant that is not an amount of a capacity."""
+    if not (parsed and parsed.references) and whole(text.strip()) is None:
+        field.refuse(f"{quoted(text)} is not {WANTED}")
+
+
 def _check_program(field: Field, text: str) -> None:
     if "$(" in text:
         field.refuse(f"the program cannot be a template: {quoted(text)}")
@@ -497,6 +509,7 @@ _TEXT_FORMATS: dict[str, Callable[[Field, str], None]] = {
     "resource-names": _check_resource_names,
     "literal": lambda *_: None,
     "program": _check_program,
+    "quantity": _check_quantity,
     "policy-path": _check_policy_path,
     "policy-command": _check_policy_command,
     "policy-name": _check_policy_name,
@@ -509,5 +522,6 @@ _TEMPLATE_FORMATS: dict[str, Callable[[Field, str, Template], None]] = {
     "resource-name": _check_resource_name,
     "cdi-name-template": _check_cdi_name,
     "number-template": _check_number,
+    "quantity-template": _check_quantity,
     **{f"{kind}-template": partial(_check_attribute, kind=kind) for kind in AttributeType},
 }

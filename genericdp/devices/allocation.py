@@ -47,6 +47,7 @@ def edits(
                 "allocation.index": str(index),
                 **_EXAMPLE,
                 **_examples(distinct[device_id].parameters),
+                **capacity_texts(distinct[device_id]),
             },
             distinct[device_id],
             (shares or {}).get(device_id, (0,)),
@@ -70,6 +71,17 @@ def edits_at(
     for texts, device, shares in devices:
         answer.add(device, texts, sorted(shares))
     return answer.edits()
+
+
+def capacity_texts(device: Device, consumed: Mapping[str, int] | None = None) -> dict[str, str]:
+    """Return what a claim has of a device's capacity, by reference: all of it, unless it has
+    consumed a part.
+    """
+    amounts: Mapping[str, int | None] = consumed or {
+        name: value.amount for name, value in device.capacity.items()
+    }
+    known = {name: amount for name, amount in amounts.items() if amount is not None}
+    return {f"claim.capacity.{name}": str(amount) for name, amount in known.items()}
 
 
 def edits_for_kubelet(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from genericdp.devices.attributes import AttributeValue
+    from genericdp.devices.capacity import CapacityValue
     from genericdp.devices.identity import HardwareIdentity
     from genericdp.devices.inventory import FoundFile, Identity
     from genericdp.devices.paths import PathTarget
@@ -180,6 +181,10 @@ class Device:
     """Whether containers can read them in a file."""
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     """The parameters of its resource, which claims may set."""
+    capacity: Mapping[str, CapacityValue] = field(default_factory=dict)
+    """Capacity by name."""
+    shares_capacity: bool = False
+    """Whether claims can have parts of its capacity at the same time."""
     probes: tuple[BoundProbe, ...] = ()
     hooks: Mapping[HookName, Hook[Template]] = field(default_factory=dict)
     """Templates in which only references to a claim's parameters may be left."""

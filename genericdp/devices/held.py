@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from genericdp.devices.identity import HardwareIdentity
 
 
+BY_CAPACITY = 0
+"""The replicas of held devices that are shared by capacity."""
+
+
 class Name(NamedTuple):
     """A name under which hardware is offered."""
 
@@ -43,7 +47,9 @@ class HeldDevice:
     identities: tuple[HardwareIdentity, ...]
     """The identity of each member of the device."""
     replicas: int = 1
-    """How many shares it had when a pod or claim got it; with 1, its holder has it exclusively."""
+    """How many shares it had when a pod or claim got it; with 1, its holder has it exclusively, and
+    with ``BY_CAPACITY`` a part of its capacity.
+    """
     exclusive: bool = True
     """Whether no other resource may offer the same hardware."""
     holders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -195,6 +201,11 @@ def _is_surely(own: HardwareIdentity, other: HardwareIdentity) -> bool:
     return own.is_at_place_of(other) and own.nature_of(other) is Nature.EQUAL
 
 
+def sharing_of(replicas: int) -> int:
+    """Return a number for how a device is shared: not at all (1), in shares, or by capacity."""
+    return min(replicas, 2)
+
+
 def with_shares(entry: Entry[Device], name: Name, held: Held) -> Entry[Device]:
     """Return a listed device, with the shares that are not offered because of other shares'
     holders.
@@ -210,7 +221,8 @@ def with_shares(entry: Entry[Device], name: Name, held: Held) -> Entry[Device]:
     if not own.is_known and not own.holders:
         known = dict.fromkeys(range(own.replicas), "")
     most = max(known, default=0) + 1
-    is_conflict = (own.replicas == 1) is not (config_replicas == 1)
+    now = BY_CAPACITY if device.shares_capacity else config_replicas
+    is_conflict = sharing_of(own.replicas) != sharing_of(now)
     withheld = {}
     device = replace(device, replicas=max(config_replicas, most))
     for number, share in enumerate(device.shares):
@@ -219,7 +231,8 @@ def with_shares(entry: Entry[Device], name: Name, held: Held) -> Entry[Device]:
         if number >= config_replicas:
             withheld[share] = f"the config offers {plural(config_replicas, 'share')} of it"
         elif is_conflict:
-            withheld[share] = f"{own.holder} holds it with replicas: {own.replicas}"
+            how = f"replicas: {own.replicas}" if own.replicas else "sharing: capacity"
+            withheld[share] = f"{own.holder} holds it with {how}"
     withheld |= {share: why for share, why in own.withheld.items() if device.has_share(share)}
     reasons = {share: Reason(Code.SHARE_WITHHELD, why) for share, why in withheld.items()}
     has_former = device.replicas > config_replicas

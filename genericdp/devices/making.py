@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from genericdp import glob
 from genericdp.devices.allocation import edits
 from genericdp.devices.attributes import attributes_of
+from genericdp.devices.capacity import capacity_of
 from genericdp.devices.device import (
     BoundProbe,
     Device,
@@ -29,6 +30,7 @@ from genericdp.model import (
     DeviceNodeSelector,
     InjectBy,
     ServedBy,
+    Sharing,
     TopologyMode,
     is_cdi_name,
 )
@@ -208,6 +210,7 @@ class _Maker:
             raise UnusableValueError(why, Code.NOT_BOUND)
         hardware = [member.device for member in group.members if member.device is not None]
         spot = spot_of(hardware, host, closeness(resource, lookups))
+        capacity = capacity_of(resource, names[0].get_text)
         device = Device(
             id=device_id,
             key=group.key,
@@ -244,6 +247,10 @@ class _Maker:
             parameters=resource.parameters,
             attributes=attributes_of(resource, first.device, names[0].get_text, host),
             metadata=resource.metadata,
+            capacity=capacity,
+            # Of what is not known, claims could take any amount.
+            shares_capacity=resource.sharing is Sharing.CAPACITY
+            and all(value.amount is not None for value in capacity.values()),
             probes=bound_probes(resource, lookups[0]),
             hooks=bound_hooks(resource, lookups[0]),
             policy=resource.policy,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from genericdp.cdi import Edits  # noqa: TC001 -- records are read by their types
 from genericdp.devices.device import device_id_of
-from genericdp.devices.held import HeldDevice, Name
+from genericdp.devices.held import HeldDevice, Name, sharing_of
 from genericdp.devices.identity import HardwareIdentity  # noqa: TC001 -- records are read by their types
 from genericdp.devices.inventory import Identity  # noqa: TC001 -- records are read by their types
 from genericdp.durable import read_regular, remove_temporary, write
@@ -69,6 +69,15 @@ class Result:
     resource: str = ""
     share: str = ""
     """The ID of the device, or of a share of it."""
+    share_id: str = field(default="", metadata={KEY: "shareID"})
+    """The scheduler's name for a part of the device's capacity; empty for all of the device."""
+    consumed: dict[str, int] = field(default_factory=dict)
+    """How much of each capacity that part has."""
+
+    @property
+    def held_share(self) -> str:
+        """The share that it holds, or its part of the capacity; no other result has the same."""
+        return f"{self.share}::{self.share_id}" if self.share_id else self.share
 
     @property
     def key(self) -> Key:
@@ -81,9 +90,9 @@ class Result:
         return f"{self.request}/{self.subrequest}" if self.subrequest else self.request
 
     @property
-    def allocated(self) -> tuple[str, str, str, bool]:
+    def allocated(self) -> tuple[str, str, str, bool, str]:
         """A result of the scheduler."""
-        return self.request, self.pool, self.device, self.admin
+        return self.request, self.pool, self.device, self.admin, self.share_id
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,6 +103,7 @@ class Hold:
     device_id: str = field(metadata={KEY: "id"})
     shares: tuple[str, ...]
     replicas: int
+    """How many shares it had, or ``BY_CAPACITY``."""
     exclusive: bool
     identities: tuple[HardwareIdentity, ...]
 
@@ -230,7 +240,7 @@ class Claim:
         ]
 
     @property
-    def allocated(self) -> list[tuple[str, str, str, bool]]:
+    def allocated(self) -> list[tuple[str, str, str, bool, str]]:
         """The results of the scheduler."""
         return [result.allocated for result in self.results]
 
@@ -473,7 +483,7 @@ def is_shared(wanted: Hold, held: Hold) -> bool:
     """Return whether two claims may have the same hardware at the same time."""
     if wanted.key == held.key:
         is_other_share = set(held.shares).isdisjoint(wanted.shares)
-        return wanted.replicas > 1 and held.replicas > 1 and is_other_share
+        return is_other_share and sharing_of(wanted.replicas) == sharing_of(held.replicas) != 1
     return not (wanted.exclusive or held.exclusive)
 
 

@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from genericdp.cdi import container_edits, kind_of_ours, spec_of
-from genericdp.devices.allocation import edits_at
+from genericdp.devices.allocation import capacity_texts, edits_at
 from genericdp.devices.device import Device, DeviceNode, shares_by_device
+from genericdp.devices.held import BY_CAPACITY
 from genericdp.devices.identity import identity_of
 from genericdp.devices.inventory import natural_key
 from genericdp.devices.parameters import ParameterError, by_reference, defaults, given_by
@@ -32,7 +33,7 @@ from genericdp.model import Command, Hook
 from genericdp.template import Template, UnusableValueError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from pathlib import Path
     from typing import TypeAlias
 
@@ -61,10 +62,10 @@ def recorded(
     extended_resource: bool | None,  # noqa: FBT001
 ) -> Claim:
     """Return a claim with everything that its record contains about devices; raise ClaimError."""
-    shares: dict[Key, list[str]] = {}
+    held: dict[Key, list[Result]] = {}
     for result in results:
         if not result.admin:
-            shares.setdefault(result.key, []).append(result.share)
+            held.setdefault(result.key, []).append(result)
     texts = _parameters(asked.configurations, results, devices)
     for_hooks = {
         result.key: texts[result.request, result.resource]
@@ -74,9 +75,7 @@ def recorded(
     claim = replace(
         asked,
         results=results,
-        holds=tuple(
-            _hold(key, share_numbers, devices[key]) for key, share_numbers in shares.items()
-        ),
+        holds=tuple(_hold(key, given, devices[key]) for key, given in held.items()),
         devices=tuple(_given(key, device, for_hooks.get(key)) for key, device in devices.items()),
     )
     edits, requests = [], []
@@ -295,13 +294,15 @@ def as_device(given: GivenDevice, release: ReleaseHook, policy: Policy | None) -
     )
 
 
-def _hold(key: Key, shares: Iterable[str], device: Device) -> Hold:
+def _hold(key: Key, results: Sequence[Result], device: Device) -> Hold:
+    by_capacity = all(result.share_id for result in results)
     own_nodes = (node.hardware for node in device.nodes if node.exclusive)
     return Hold(
         resource=key[0],
         device_id=key[1],
-        shares=tuple(dict.fromkeys(shares)),
-        replicas=device.replicas,
+        shares=tuple(dict.fromkeys(result.held_share for result in results)),
+        # As it was allocated, which an edit of the config does not change.
+        replicas=BY_CAPACITY if by_capacity else device.replicas,
         exclusive=device.exclusive,
         identities=tuple(dict.fromkeys((*device.identities, *filter(None, own_nodes)))),
     )
@@ -358,7 +359,8 @@ def _requests(
     for request in dict.fromkeys(result.request for result in claim.results):
         asked = [result for result in claim.results if result.request == request]
         indexes = _indexes(asked if claim.per_request else claim.results)
-        keys = sorted({result.key for result in asked}, key=lambda key: indexes[key])
+        results = {result.key: result for result in asked}
+        keys = sorted(results, key=lambda key: indexes[key])
         try:
             numbers = {
                 key: shares_by_device(result.share for result in asked if result.key == key)[key[1]]
@@ -371,6 +373,7 @@ def _requests(
                         "claim.name": claim.pod_claim or claim.name,
                         "claim.request": request,
                         **by_reference(parameters[request, key[0]]),
+                        **capacity_texts(devices[key], results[key].consumed),
                     },
                     devices[key],
                     numbers[key],

@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import re
 import time
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakValueDictionary
 
+from genericdp.devices.capacity import rounded_up
+from genericdp.devices.held import BY_CAPACITY
 from genericdp.devices.identity import Nature
 from genericdp.devices.resourcenames import label
 from genericdp.devices.transitions import State
@@ -37,7 +41,7 @@ from genericdp.dra.given import (
 from genericdp.errors import DAMAGE, GenericdpError, reason_of
 from genericdp.host.workers import HangingError, finish, in_worker
 from genericdp.prepare import CallTimeouts, counted, limited, log_given
-from genericdp.printing import first_few, printable
+from genericdp.printing import first_few, printable, shortened
 from genericdp.repeat import Latch, explained
 
 if TYPE_CHECKING:
@@ -76,6 +80,7 @@ _PLAIN_LIMITS = "resource.kubernetes.io/extended-resource-claim"
 """An annotation of the claims that the scheduler makes for plain ``limits``."""
 _POD_CLAIM = "resource.kubernetes.io/pod-claim-name"
 """An annotation of the claims that are made from a template: their name in the pod's spec."""
+_UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _HOOKS: tuple[HookName, ...] = ("allocate", "preStart")
 """The hooks of NodePrepareResources: with DRA, no call comes before a container starts."""
 _WAITING = "waiting for the kubelet to unprepare it"
@@ -327,8 +332,8 @@ class ClaimPreparer:
         results = tuple(self._resolved(result, before) for result in asked.results)
         fresh: Devices = {}
         for result in results:
-            listed = self._listed(result.key)
             known = () if before is None else identities_of(before, result.key)
+            listed = self._listed_for(result, is_known=bool(known))
             is_here = listed is not None and listed.is_present
             if listed is not None and (
                 not known or (is_here and self._is_hardware(known, listed.device))
@@ -367,6 +372,16 @@ class ClaimPreparer:
             if gate.resource == key[0]:
                 return gate.devices.devices.get(key[1])
         return None
+
+    def _listed_for(self, result: Result, *, is_known: bool) -> Entry[Device] | None:
+        """Return the entry of a result's device.
+
+        None also if the config no longer shares it: it is withheld, but not from claims with a part
+        of it.
+        """
+        listed = self._listed(result.key)
+        has_part = is_known and bool(result.share_id)
+        return None if has_part and listed and result.share in listed.withheld else listed
 
     def _gates(self) -> list[Gate]:
         return [pool.gate for pool in self._pools().values()]
@@ -459,17 +474,38 @@ class ClaimPreparer:
             driver = "" if holder.driver == self._driver else f" by the DRA driver {holder.driver}"
             withheld = self.withheld.get(holder.uid)
             why = f", {withheld.why}" if withheld is not None else ""
-            return f"{what} is prepared for {who}{name}{driver}{why}"
+            is_full = hold.key == held.key and is_shared(hold, held)
+            how = "has too little capacity left next to" if is_full else "is prepared for"
+            return f"{what} {how} {who}{name}{driver}{why}"
         return ""
 
     def _conflicts(self, claim: Claim) -> Iterable[tuple[Hold, Hold, Claim]]:
         """Yield the holds of other claims on a claim's hardware, each with its claim."""
         for hold in claim.holds:
             for other, holder in self._other_holds(claim):
-                if are_same(hold.identities, other.identities, self._present) and not is_shared(
-                    hold, other
+                if are_same(hold.identities, other.identities, self._present) and not (
+                    is_shared(hold, other)
+                    and (other.key != hold.key or self._has_room(claim, hold))
                 ):
                     yield hold, other, holder
+
+    def _has_room(self, claim: Claim, hold: Hold) -> bool:
+        """Return whether a device has enough capacity for a new claim and those that hold it.
+
+        The scheduler no longer counts claims that were deleted by force.
+        """
+        listed = self._listed(hold.key)
+        if hold.replicas != BY_CAPACITY or claim.is_prepared or listed is None:
+            return True
+        holders = [holder for held, holder in self._other_holds(claim) if held.key == hold.key]
+        if any(holder.is_foreign for holder in holders):  # how much it has is not known
+            return False
+        used = Counter[str]()
+        for result in (result for holder in (claim, *holders) for result in holder.results):
+            if result.key == hold.key and not result.admin:
+                used.update(result.consumed)
+        amounts = listed.device.capacity.items()
+        return all(used[name] <= (value.amount or 0) for name, value in amounts)
 
     def _other_holds(self, claim: Claim) -> Iterable[tuple[Hold, Claim]]:
         """Yield all holds of other claims, each with its claim.
@@ -709,6 +745,7 @@ class ClaimPreparer:
                 "device_name": result.device,
                 # The edits for all devices of a request come with its first device.
                 "cdi_device_ids": names.pop(result.request, ()),
+                "share_id": result.share_id or None,
             }
             for result in claim.results
         )
@@ -813,6 +850,11 @@ def _results(found: Mapping[str, Any], driver: str) -> tuple[Result, ...]:
             pool=result["pool"],
             device=result["device"],
             admin=result.get("adminAccess") is True,
+            share_id=_share_id(result),
+            consumed={
+                name: rounded_up(amount)
+                for name, amount in (result.get("consumedCapacity") or {}).items()
+            },
         )
         for result in allocation.get("devices", {}).get("results") or ()
         if result["driver"] == driver
@@ -835,3 +877,11 @@ def _configurations(found: Mapping[str, Any], driver: str) -> tuple[Configuratio
         )
         for is_of_class, requests, opaque in sorted(entries, key=lambda entry: not entry[0])
     )
+
+
+def _share_id(result: Mapping[str, Any]) -> str:
+    """Return the ID of a part of a device's capacity; empty for all of a device."""
+    share_id: str = result.get("shareID") or ""
+    if share_id and not _UUID.fullmatch(share_id):
+        raise ValueError(f"its shareID is {shortened(share_id)!r}")
+    return share_id

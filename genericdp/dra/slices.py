@@ -6,11 +6,12 @@ The limits are those of the API group resource.k8s.io/v1.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from genericdp.devices.capacity import quantity
 from genericdp.devices.resourcenames import cut, label
 from genericdp.devices.transitions import State
 from genericdp.model import TaintEffect
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
     Layout: TypeAlias = Mapping[int, tuple[str, ...]]
     """The names of the devices in each slice of a pool, including Unhealthy ones, by index."""
 
-NEWER_FIELDS = {"taints": "devices that are not Healthy are left out of ResourceSlices"}
+NEWER_FIELDS = {
+    "taints": "devices that are not Healthy are left out of ResourceSlices",
+    "allowMultipleAllocations": "one claim at a time has a device",
+}
 """The fields of devices that API servers of 1.34 and 1.35 drop by default, or wherever their
 feature gate is off, and what follows.
 """
@@ -88,6 +92,7 @@ def devices_of(
     not_offered: dict[str, str] = {}
     for listed in devices.devices.values():
         own = attributes_of(resource_name, listed.device, extended_resource=extended_resource)
+        is_shared = listed.device.shares_capacity and "allowMultipleAllocations" not in lacking
         for share in listed.device.shares:
             name = label(share)
             if name in shares:
@@ -98,6 +103,7 @@ def devices_of(
             if share in listed.withheld or (is_tainted and "taints" in lacking):
                 continue
             found[name] = {"name": name, "attributes": own | id_of(share)}
+            found[name] |= _capacity(listed.device, is_shared=is_shared)
             if is_tainted:
                 found[name]["taints"] = [_taint(driver, listed, devices.unhealthy_taint)]
     return Offered(devices=found, shares=shares, not_offered=not_offered)
@@ -137,6 +143,20 @@ def id_of(share: str) -> Json:
 @lru_cache  # most devices have equal attributes, and a thousand devices take megabytes
 def _attribute(kind: str, value: str | int | bool) -> Json:  # noqa: FBT001
     return {str(kind): value}
+
+
+def _capacity(device: Device, *, is_shared: bool) -> Json:
+    """Return the fields of a device that say how much of it claims can request."""
+    found: Json = {}
+    for name, (amount, policy, _) in device.capacity.items():
+        if amount is not None:
+            found[name] = {"value": quantity(amount)}
+            limits = {key: quantity(limit) for key, limit in asdict(policy).items() if limit}
+            if limits and is_shared:
+                default = {"default": limits.pop("default")}
+                found[name]["requestPolicy"] = default | ({"validRange": limits} if limits else {})
+    fields = {"capacity": found} if found else {}
+    return {**fields, "allowMultipleAllocations": True} if is_shared else fields
 
 
 def next_layout(before: Layout, listed: Iterable[str]) -> Layout:

@@ -9,6 +9,7 @@ from itertools import starmap
 from typing import TYPE_CHECKING
 
 from genericdp import glob
+from genericdp.devices.capacity import quantity
 from genericdp.devices.hardware import (
     BUSES,
     HARDWARE,
@@ -211,6 +212,20 @@ def claim_lines(device: Device) -> Iterator[tuple[str, str]]:
         yield "metadata", "containers can read them in a file"
     if device.parameters:
         yield "parameters", "; ".join(starmap(_parameter, device.parameters.items()))
+    yield from _capacity_lines(device)
+
+
+def _capacity_lines(device: Device) -> Iterator[tuple[str, str]]:
+    amounts = [
+        f"{name} {quantity(value.amount)}"
+        for name, value in device.capacity.items()
+        if value.amount is not None
+    ]
+    if amounts:
+        yield "capacity", f"{', '.join(amounts)}{', shared' * device.shares_capacity}"
+    for name, capacity in device.capacity.items():
+        if capacity.note:
+            yield name, f"is not known: {capacity.note}"
 
 
 def _parameter(name: str, parameter: Parameter) -> str:

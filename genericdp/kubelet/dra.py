@@ -60,6 +60,7 @@ class PreparedDevice(TypedDict):
     pool_name: str
     device_name: str
     cdi_device_ids: Sequence[str]
+    share_id: str | None
 
 
 class DeviceHealth(TypedDict):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from genericdp.devices.capacity import quantity
 from genericdp.devices.devicelist import explanation, offered_shares
 from genericdp.devices.hardware import (
     driver_of,
@@ -237,10 +238,14 @@ def _claims_document(device: Device) -> Document | None:
     """Return the device as claims see it; None unless DRA serves it."""
     if not device.is_served_by_dra:
         return None
-    attributes = device.attributes.items()
+    attributes, amounts = device.attributes.items(), device.capacity.items()
+    notes = {name: value.note for name, value in attributes}
+    notes |= {name: value.note for name, value in amounts if value.note}
     return {
         "devices": list(map(label, device.shares)),
         "attributes": {name: {value.type: value.value} for name, value in attributes},
-        "notes": {name: value.note for name, value in attributes if value.note},
+        "capacity": {name: quantity(value.amount) for name, value in amounts if value.amount},
+        "sharesCapacity": device.shares_capacity,
+        "notes": {name: note for name, note in notes.items() if note},
         "metadata": device.metadata,
     }

@@ -86,8 +86,20 @@ def _device_problems(device: Json) -> Iterator[str]:
             yield f".attributes: {key!r}: a valid C identifier has at most 32 characters"
         for problem in _value_problems(value):
             yield f".attributes[{key}]{problem}"
+    yield from _capacity_problems(device)
     if len(device.get("taints") or ()) > 16:
         yield ".taints: Too many: must have at most 16 items"
+
+
+def _capacity_problems(device: Json) -> Iterator[str]:
+    for key, capacity in (device.get("capacity") or {}).items():
+        if not _is(_IDENTIFIER, key, 32):
+            yield f".capacity: {key!r}: a valid C identifier has at most 32 characters"
+        policy = capacity.get("requestPolicy") or {}
+        if policy and not device.get("allowMultipleAllocations"):
+            yield f".capacity[{key}].requestPolicy: allowMultipleAllocations must be true"
+        if "validRange" in policy and not ("default" in policy and "min" in policy["validRange"]):
+            yield f".capacity[{key}].requestPolicy: default and min are required"
 
 
 def _value_problems(value: Json) -> Iterator[str]:

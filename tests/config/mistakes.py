@@ -37,6 +37,8 @@ _OF_FORMAT = {
     "int-template": "1",
     "bool-template": "on",
     "version-template": "1.0",
+    "quantity-template": "8",
+    "quantity": "1",
     "policy-path": "/dev/a*",
     "policy-command": "/bin/a",
 }
@@ -55,6 +57,8 @@ _WITH: dict[str, Tree] = {
     "attributes": {"servedBy": "dra"},
     "metadata": {"servedBy": "dra"},
     "parameters": {"servedBy": "dra"},
+    "capacity": {"servedBy": "dra", "sharing": "capacity"},
+    "sharing": {"servedBy": "dra"},
     "release": {"servedBy": "dra"},
     "exclusive": {"replicas": "2", "id": "a-$(device.name)"},
 }
@@ -115,7 +119,7 @@ def _made(part: Part, path: KeyPath = ()) -> Tree:
     if types == "array":
         return [_made(entry) for entry in _entries(part)[:1]]
     if "integer" in types or "number" in types:
-        return "1"
+        return _OF_FORMAT.get(part.get("format", ""), "1")
     return "true" if types == "boolean" else _text(part)
 
 
@@ -129,9 +133,9 @@ def _mapping(part: Part, path: KeyPath) -> Tree:
     if choices and not {*choices} & {*keys, *needed}:
         needed.append(choices[0])
     if part.get("minProperties") and not keys:
-        needed.append(next(iter(part["properties"])))
+        needed.append(next(iter(part.get("properties", "a"))))
     for key in needed:
-        keys.setdefault(key, _made(part["properties"][key]))
+        keys.setdefault(key, _made(part_at(part, (key,))))
     return keys
 
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from genericdp.devices.resourcenames import label
 from genericdp.kubelet.api import dra_pb2 as api
@@ -157,8 +158,12 @@ class DraNode:
         admin: bool = False,
         annotations: Mapping[str, str] | None = None,
         config: Sequence[Mapping[str, object]] = (),
+        consumed: Mapping[str, object] | None = None,
     ) -> ClaimRef:
-        """Allocate devices to a claim, as the scheduler does; it may have been allocated before."""
+        """Allocate devices to a claim, as the scheduler does; it may have been allocated before.
+
+        ``consumed`` is what each request gets of a device that is shared by capacity.
+        """
         asked = requests or {"device": devices}
         results = [
             {
@@ -167,6 +172,7 @@ class DraNode:
                 "pool": pool,
                 "device": device,
                 **({"adminAccess": True} if admin else {}),
+                **({"shareID": str(uuid4()), "consumedCapacity": consumed} if consumed else {}),
             }
             for request, names in asked.items()
             for device in names

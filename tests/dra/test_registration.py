@@ -28,6 +28,7 @@ CAMERA = PreparedDevice(
     pool_name="node/example.com/camera",
     device_name="1-1",
     cdi_device_ids=["genericdp.io/claim=x", "vendor.com/gpu=0"],
+    share_id=None,
 )
 
 

@@ -12,19 +12,23 @@ from genericdp.config.rules.parts import (
     references_in,
 )
 from genericdp.devices.attributes import MAX_BYTES, RESERVED
+from genericdp.devices.capacity import problem, whole
 from genericdp.devices.parameters import PREFIX
 from genericdp.devices.resourcenames import class_names
 from genericdp.glob import has_wildcard
-from genericdp.model import Preference
-from genericdp.printing import quoted
+from genericdp.model import Preference, RequestPolicy
+from genericdp.printing import quoted, suggestion
 from genericdp.template import byte_length
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from genericdp.config.document import Field
+    from genericdp.template import Reference
 
 _DRA = "servedBy: dra"
+_LIMITS = ("default", "min", "max", "step")
+"""The keys of a policy for what claims can request of a capacity."""
 _NO_RELEASE = (
     "a device plugin does not learn when a container ends: preStart runs before each one starts,"
     " and can clean up what the last one left"
@@ -38,21 +42,29 @@ def check_served_by(resource: Field) -> None:
         _check_inject(resource)
         _check_choice(resource)
         _check_attributes(resource["attributes"])
+        _check_capacity(resource)
     elif "servedBy" not in resource.written() or resource["servedBy"].value is not None:
         for key, field, hint in (
             ("attributes", resource, ""),
             ("unhealthyTaint", resource, ""),
             ("metadata", resource, ""),
             ("parameters", resource, ""),
+            ("capacity", resource, ""),
+            ("sharing", resource, "replicas shares a device without DRA"),
             ("release", resource["hooks"], _NO_RELEASE),
         ):
             if key in field.written():
                 field[key].refuse(f"{key!r} is only allowed with '{_DRA}'", hint, of_key=True)
-        given = (*injects(resource), resource["hooks"])
-        for text in chain.from_iterable(part.strings() for part in given):
-            for reference in references_in(text.text or "") or ():
-                if reference.scope == "claim":
-                    text.refuse(f"'{reference}' is only allowed with '{_DRA}'")
+        for text, reference in _references_to_claims(resource):
+            text.refuse(f"'{reference}' is only allowed with '{_DRA}'")
+
+
+def _references_to_claims(resource: Field) -> Iterator[tuple[Field, Reference]]:
+    given = (*injects(resource), resource["hooks"])
+    for text in chain.from_iterable(part.strings() for part in given):
+        for reference in references_in(text.text or "") or ():
+            if reference.scope == "claim":
+                yield text, reference
 
 
 def check_classes(resources: Iterable[Field]) -> None:
@@ -137,3 +149,26 @@ def _check_attributes(attributes: Field) -> None:
         if attribute.key in RESERVED:
             message = f"every device has an attribute {quoted(attribute.key)} already"
             attribute.refuse(message, f"names that are taken: {', '.join(RESERVED)}", of_key=True)
+
+
+def _check_capacity(resource: Field) -> None:
+    """Refuse two ways to share a device, and policies that the API server would refuse."""
+    is_shared = "sharing" in resource.written()
+    if is_shared and "replicas" in resource.written():
+        message = "'replicas' cannot be combined with 'sharing: capacity'"
+        resource["replicas"].refuse(message, "claims share devices by one of them", of_key=True)
+    for capacity in resource["capacity"]:
+        written = [key for key in _LIMITS if key in capacity.written()]
+        limits = {key: whole(str(capacity[key].value)) for key in written}
+        if limits and not is_shared:
+            message = f"{written[0]!r} is only allowed with 'sharing: capacity'"
+            capacity[written[0]].refuse(message, of_key=True)
+        amount = whole(str(capacity["value"].value))
+        if None not in limits.values() and (why := problem(RequestPolicy(**limits), amount)):
+            capacity.refuse(why)
+    names = resource["capacity"].written()
+    for text, reference in _references_to_claims(resource):
+        kind, dot, name = reference.name.partition(".")
+        if kind == "capacity" and dot and name not in names:
+            hint = suggestion(name, names) if names else "declare it under capacity"
+            text.refuse(f"undeclared capacity {quoted(name)}", hint)

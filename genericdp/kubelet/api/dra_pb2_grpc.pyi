@@ -4,7 +4,6 @@ isort:skip_file
 The kubelet's API for DRA drivers, version v1: preparing and unpreparing claims on this node.
 
 Written for this project from the published protocol; names, numbers and types are the protocol's.
-Left out is a device's share_id, as genericdp has no devices of which claims take a part.
 Generated code lies beside this file: see tools/generate_protobuf.
 """
 
