@@ -15,6 +15,8 @@ IMAGE = "example.com/image"
 """Of loop devices that are what is behind them."""
 STICK = "example.com/stick"
 """A pod is evicted from one that fails."""
+PART = "example.com/part"
+"""Of a loop device that pods share by capacity."""
 NODES = Path("/dev/genericdp-many")
 _CONFIG = """\
   - name: example.com/fuse
@@ -44,7 +46,7 @@ _CONFIG = """\
       release: {exec: {command: [/bin/sh, -c, 'echo release "$0" >>SCRATCH/hooks', $(device.id)]}}
   - name: example.com/counted
     match:
-      - path: /dev/loop7[0-4]
+      - path: /dev/loop7[0-3]
     forgetAfterSeconds: 2
   - name: example.com/image
     servedBy: dra
@@ -68,6 +70,20 @@ _CONFIG = """\
       - exec: {command: [/bin/sh, -c, 'test ! -e SCRATCH/broken-"$0"', $(device.name)]}
         periodSeconds: 1
         failureThreshold: 1
+  - name: example.com/part
+    servedBy: dra
+    match:
+      - path: /dev/loop74
+    forgetAfterSeconds: 2
+    sharing: capacity
+    capacity:
+      sectors: {value: 16k, default: 4k, min: 4k, step: 4k}
+    inject:
+      devices: [{path: $(device.path), containerPath: /dev/$(claim.request)}]
+      env: {SECTORS: $(claim.capacity.sectors)}
+    hooks:
+      allocate: {exec: {command: [/bin/sh, -c, 'echo allocate "$0" >>SCRATCH/hooks', $(device.id)]}}
+      release: {exec: {command: [/bin/sh, -c, 'echo release "$0" >>SCRATCH/hooks', $(device.id)]}}
   - name: example.com/many
     servedBy: dra
     match:

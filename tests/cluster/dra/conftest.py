@@ -13,7 +13,7 @@ import pytest
 
 from tests.cluster.dra.account import account
 from tests.cluster.dra.bench import ADDRESS, DRIVER, Bench
-from tests.cluster.dra.configs import DISK, FUSE, IMAGE, MANY, STICK, config
+from tests.cluster.dra.configs import DISK, FUSE, IMAGE, MANY, PART, STICK, config
 from tests.e2e.cluster import loop
 from tests.e2e.cluster.daemon import Daemon
 from tests.e2e.cluster.sweep import DEVICE_PLUGINS
@@ -46,7 +46,7 @@ def installed_bench(cluster: Cluster) -> Iterator[Bench]:
         # kubelet's start that no pod has such devices through a device plugin.
         state = cluster.directory / "kubelet/plugins" / DRIVER
         state.mkdir(parents=True, exist_ok=True)
-        served = {"version": 1, "resources": [FUSE, DISK, MANY, IMAGE, STICK]}
+        served = {"version": 1, "resources": [FUSE, DISK, MANY, IMAGE, PART, STICK]}
         (state / "served.json").write_text(json.dumps(served))
         with daemon:
             words = (str(program), "deviceclasses", "--config", str(directory / "config.yaml"))
