@@ -226,10 +226,15 @@ class Reconciler:
             if (lost := len(set(now.forgotten) - set(before.forgotten))) or now.devices:
                 self.tally.of(name).forgot(lost)
 
-    def held(self) -> Held:
-        """Return the hardware that pods and claims have, or may have."""
+    def held(self, *, latest: bool = False) -> Held:
+        """Return the hardware that pods and claims have, or may have.
+
+        ``latest``: with claims that were prepared since the last reconcile, to be shown.
+        """
+        dra = self.dra
+        claims = () if dra is None else dra.latest_holds if latest else dra.held
         return Held(
-            (*self.ledger.held(time.monotonic()), *(self.dra.held if self.dra else ())),
+            (*self.ledger.held(time.monotonic()), *claims),
             former_ids=self.ledger.former_ids,
             is_upgrade=self.ledger.is_upgrade,
         )

@@ -70,7 +70,9 @@ ARGUMENTS = {
         "where the daemon listens", metavar="HOST:PORT", type=daemon_at, default=daemon_at(ADDRESS)
     ),
     "--output": choice(
-        "how to print; wide adds path, model, serial number and driver of each device", WITH_WIDE
+        "how to print; wide adds path, model, serial number and driver of each device, and its pool"
+        " and name in ResourceSlices",
+        WITH_WIDE,
     ),
 }
 
@@ -221,10 +223,7 @@ def _daemon(status: StatusDocument) -> Iterator[ColoredLine]:
         yield f"Kubelet:  kubelet.sock is there ({visible(kubelet['directory'])})", PLAIN
     else:
         yield f"Kubelet:  MISSING: {visible(kubelet.get('reason', ''))}", BAD
-    if (claims := status.get("claims")) is not None:
-        yield f"Claims:   {claims:d} prepared", PLAIN
-    if lacks := status.get("apiServerLacks"):
-        yield f"Lacking:  {visible(lacks)}", BAD
+    yield from _claims(status)
     if (reason := status.get("holders", {}).get("reason")) is not None:
         yield from _holders(reason)
     if supply is not None:
@@ -232,6 +231,15 @@ def _daemon(status: StatusDocument) -> Iterator[ColoredLine]:
         color = BAD if short else PLAIN
         most = plural(supply["most"], "descriptor")
         yield f"Open:     {supply['used']:d} of {most}{short}", color
+
+
+def _claims(status: StatusDocument) -> Iterator[ColoredLine]:
+    """Yield lines about DRA, if it serves any resource."""
+    if (claims := status.get("claims")) is not None:
+        by = {visible(dra["driver"]) for each in status["resources"] if (dra := each.get("dra"))}
+        yield " by the DRA driver ".join([f"Claims:   {claims:d} prepared", *by]), PLAIN
+    if lacks := status.get("apiServerLacks"):
+        yield f"Lacking:  {visible(lacks)}", BAD
 
 
 def _holders(unknown: str) -> Iterator[ColoredLine]:
@@ -295,10 +303,13 @@ def _device_rows(status: StatusDocument, more: Sequence[str]) -> Rows:
         (resource["name"], each) for resource in status["resources"] for each in resource["devices"]
     ]
     holders = ["HELD BY"] if any(each.get("holders") for _, each in devices) else []
-    columns = ("RESOURCE", "ID", "STATE", "FOR", "NODES", "NUMA", *more, *holders, "WHY")
+    names = ["POOL", "DEVICE"] if more and any(each.get("dra") for _, each in devices) else []
+    columns = ("RESOURCE", "ID", "STATE", "FOR", "NODES", "NUMA", *more, *names, *holders, "WHY")
+    pools = {each["name"]: (each.get("dra") or {}).get("pool", "") for each in status["resources"]}
     rows: Rows = [(FAINT, columns)]
     for name, device in sorted(devices, key=lambda pair: _is_healthy(pair[1])):
         own = {"FOR": _for(device, status), "HELD BY": _held_by(device, status)}
+        own |= {"POOL": pools[name], "DEVICE": _name_in_slices(device)} if names else {}
         color = PLAIN if _is_healthy(device) else BAD
         rows.append((color, view.row(name, device, columns, **own)))
     return rows
@@ -308,6 +319,11 @@ def _is_healthy(device: StatusDocument) -> bool:
     return bool(device["state"] == view.DeviceState.HEALTHY)
 
 
+def _name_in_slices(device: StatusDocument) -> str:
+    """Return the names of a device's shares in ResourceSlices."""
+    return first_few((device.get("dra") or {}).get("devices", ()), _MAX_HOLDERS)
+
+
 def _held_by(device: StatusDocument, status: StatusDocument) -> str:
     """Return the holders of a device; for a shared device, those of its first shares."""
     named = []
@@ -315,7 +331,10 @@ def _held_by(device: StatusDocument, status: StatusDocument) -> str:
         share = hold["share"] if device["shares"] > 1 else ""
         since = _for(hold, status) if "since" in hold else ""
         details = ", ".join(filter(None, (share, since)))
-        named.append(f"{hold['holder']} ({details})" if details else f"{hold['holder']}")
+        holder = f"{hold['holder']}"
+        if pods := hold.get("pods"):
+            holder += f" of pod {first_few(pods, _MAX_HOLDERS)}"
+        named.append(f"{holder} ({details})" if details else holder)
     return first_few(named, _MAX_HOLDERS)
 
 

@@ -54,6 +54,8 @@ class HeldDevice:
     """Whether no other resource may offer the same hardware."""
     holders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The holders, by share, for messages: ``pod default/listen``, ``claim default/stick``."""
+    pods: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The pods that use each claim, as ``default/listen``, by the claim as in ``holders``."""
     since: Mapping[str, float] = field(default_factory=dict)
     """Since when a share is held, in seconds since 1970, to be shown; without those that were held
     before the daemon started.
@@ -85,6 +87,7 @@ class HeldDevice:
             replicas=min(self.replicas, other.replicas),
             exclusive=self.exclusive or other.exclusive,
             holders=holders,
+            pods={**other.pods, **self.pods},
             since={**other.since, **self.since},
             is_known=self.is_known and other.is_known,
             withheld={**self.withheld, **other.withheld},

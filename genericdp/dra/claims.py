@@ -205,8 +205,6 @@ class Claim:
     devices: tuple[GivenDevice, ...] = ()
     requests: tuple[GivenRequest, ...] = ()
     edits: tuple[Edits, ...] = ()
-    pods: tuple[str, ...] = field(default=(), compare=False)
-    """The names of the pods that may use it, as far as the API server has said."""
     configurations: tuple[Configuration, ...] = field(default=(), compare=False)
     """What it and its DeviceClasses give as parameters; empty once it is prepared."""
     is_foreign: bool = field(default=False, compare=False)
@@ -217,18 +215,23 @@ class Claim:
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
 
-    def held(self, withheld: Mapping[tuple[str, str], str] | None = None) -> list[HeldDevice]:
+    def held(
+        self,
+        withheld: Mapping[tuple[str, str], str] | None = None,
+        pods: tuple[str, ...] = (),
+    ) -> list[HeldDevice]:
         """Return its holds; ``withheld`` has reasons why shares must not be offered, by resource
-        and share.
+        and share, and ``pods`` are those that use it.
         """
-        reasons = withheld or {}
+        reasons, holder = withheld or {}, f"claim {self}"
         return [
             HeldDevice(
                 name=Name(hold.resource, hold.device_id, ServedBy.DRA),
                 identities=hold.identities,
                 replicas=hold.replicas,
                 exclusive=hold.exclusive,
-                holders=dict.fromkeys(hold.shares, (f"claim {self}",)),
+                holders=dict.fromkeys(hold.shares, (holder,)),
+                pods={holder: pods},
                 since=dict.fromkeys(hold.shares, self.prepared_at),
                 withheld={
                     share: reasons[hold.resource, share]

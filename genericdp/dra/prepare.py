@@ -143,13 +143,11 @@ class ClaimPreparer:
         self.records = records
         """Records of the claims that are prepared or being prepared."""
         self.specs = ClaimSpecs(cdi_directory, settings)
-        self._boot_id = boot_id
-        self._root = root
+        self._boot_id, self._root = boot_id, root
         self._pools = pools
         self._why_absent = why_absent
         self._get_claim = get_claim
-        self._run_hooks = run_hooks
-        self._policy = policy
+        self._run_hooks, self._policy = run_hooks, policy
         self._extended_resource = extended_resource
         self._changed = changed
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -162,6 +160,8 @@ class ClaimPreparer:
         """The numbers of the last read of other drivers' claims, and of the read that
         ``_others`` is from.
         """
+        self._pods: dict[str, tuple[str, ...]] = {}
+        """The pods that use claims of this driver, as the API server last said, by UID."""
         self._passed: set[tuple[str, Key]] = set()
         """UID and device of claims that are ending and no longer count as holders."""
         self._ended_elsewhere: set[tuple[str, str]] = set()
@@ -244,7 +244,7 @@ class ClaimPreparer:
                         raise ClaimError(why)
                     claim = replace(claim, is_prepared=True, configurations=())
                     await finish(self.records.write(claim))
-                    _log_given(claim, asked.pods)
+                    _log_given(claim, self._pods.get(ref.uid, ()))
                 return await self._write_spec(claim)
 
     async def _get_allocated(self, ref: ClaimRef, tallies: list[ResourceTally]) -> Claim:
@@ -262,6 +262,7 @@ class ClaimPreparer:
                 raise ClaimError(f"nothing of {self._driver} is allocated to it")
             pools = {result.pool for result in results}
             tallies += [pool.gate.tally for name, pool in self._pools().items() if name in pools]
+            self._pods[ref.uid] = _pods_of(found)
             notes = found["metadata"].get("annotations") or {}
             pod_claim = str(notes.get(_POD_CLAIM))
             return Claim(
@@ -276,11 +277,6 @@ class ClaimPreparer:
                 prepared_at=time.time(),  # noqa: TID251  # to be shown
                 results=results,
                 configurations=_configurations(found, self._driver),
-                pods=tuple(
-                    str(consumer["name"])
-                    for consumer in found["status"].get("reservedFor") or ()
-                    if consumer.get("resource") == "pods"
-                ),
             )
         except DAMAGE as error:
             raise ClaimError(f"the API server has no proper ResourceClaim: {error!r}") from error
@@ -443,10 +439,15 @@ class ClaimPreparer:
     async def holds(self) -> list[HeldDevice]:
         """Return the holds of claims, including those of other drivers; raise OSError."""
         await self._read_others()
+        return self.known_holds()
+
+    def known_holds(self) -> list[HeldDevice]:
+        """Return the holds of claims; those of other drivers as last read."""
         found = []
         for claim in (*self.records.claims.values(), *self._others):
             withheld = self.withheld.get(claim.uid)
-            found += claim.held(withheld.shares if withheld else None)
+            pods = self._pods.get(claim.uid, ())
+            found += claim.held(withheld.shares if withheld else None, pods)
         return found
 
     async def _read_others(self) -> bool:
@@ -648,6 +649,7 @@ class ClaimPreparer:
     async def watch(self) -> Never:
         """Ask the API server about each prepared claim, now and then."""
         while True:
+            self._pods = {uid: self._pods[uid] for uid in self._pods if uid in self.records.claims}
             await self._read_others()
             for claim in (*self.records.claims.values(), *self._others):
                 try:
@@ -677,6 +679,8 @@ class ClaimPreparer:
         try:
             exists = found is not None and found["metadata"]["uid"] == claim.uid
             results = _results(found, claim.driver) if found is not None and exists else ()
+            if found is not None and exists and claim.driver == self._driver:
+                self._pods[claim.uid] = _pods_of(found)
         except DAMAGE as error:
             raise ClaimError(f"the API server has no proper ResourceClaim: {error!r}") from error
         allocated = {result.allocated for result in results}
@@ -837,6 +841,15 @@ def _log_given(claim: Claim, pods: Sequence[str]) -> None:
         shares.setdefault(hold.resource, []).extend(hold.shares)
     for resource, given in shares.items():
         log_given(f"claim {printable(str(claim))}{of_pod}", resource, given)
+
+
+def _pods_of(found: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the pods that use a ResourceClaim, as ``default/listen``."""
+    return tuple(
+        f"{found['metadata']['namespace']}/{consumer['name']}"
+        for consumer in found["status"].get("reservedFor") or ()
+        if consumer.get("resource") == "pods"
+    )
 
 
 def _results(found: Mapping[str, Any], driver: str) -> tuple[Result, ...]:

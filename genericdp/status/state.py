@@ -38,8 +38,10 @@ if TYPE_CHECKING:
     Results = Mapping[str, Sequence[Outcome | None]]
     """The latest result of each probe, in the order of the config, by device ID."""
     HardwareOf = Mapping[Identity, view.HardwareLabels]
-    Holders = Mapping[str, Sequence[tuple[str, str, float | None]]]
-    """Share, holder, and since when in seconds since 1970, of each held share, by device ID."""
+    Holders = Mapping[str, Sequence[tuple[str, str, tuple[str, ...], float | None]]]
+    """Share, holder, pods of a claim, and since when in seconds since 1970, of each held share, by
+    device ID.
+    """
 
 MAX_EVENTS = 200
 _MAX_CHARACTERS = 2000
@@ -128,6 +130,8 @@ class ResourceState:
     holders: Holders = field(default_factory=dict)
     allocated: int | None = None
     """How many of its devices are held; None if that is not known."""
+    in_slices: tuple[str, str] | None = None
+    """Driver and pool in ResourceSlices; None if DRA does not serve it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -175,7 +179,8 @@ def collect_state(sources: Sources, *, with_results: bool = False) -> DaemonStat
     ``with_results`` includes the latest results of probes.
     """
     supervisor, kubelet = sources.supervisor, sources.supervisor.kubelet
-    plugins, holders = supervisor.reconciler.running, _holders(supervisor.reconciler.held())
+    plugins = supervisor.reconciler.running
+    holders = _holders(supervisor.reconciler.held(latest=True))
     unknown, dra = supervisor.holders_unknown, supervisor.reconciler.dra
     return DaemonState(
         node=supervisor.settings.node_name,
@@ -211,13 +216,13 @@ def collect_state(sources: Sources, *, with_results: bool = False) -> DaemonStat
 
 def _holders(held: Iterable[HeldDevice]) -> Mapping[str, Holders]:
     """Return the holders of each share that is held, by resource and device ID."""
-    found: dict[str, dict[str, list[tuple[str, str, float | None]]]] = {}
+    found: dict[str, dict[str, list[tuple[str, str, tuple[str, ...], float | None]]]] = {}
     for device in held:
         resource, device_id, _ = device.name
         for share, names in device.holders.items():
             since = device.since.get(share)
             holders = found.setdefault(resource, {}).setdefault(device_id, [])
-            holders += ((share, name, since) for name in names)
+            holders += ((share, name, device.pods.get(name, ()), since) for name in names)
     return found
 
 
@@ -241,7 +246,13 @@ def _resource(
     dra = supervisor.reconciler.dra
     waiting = dra.waiting.get(devices.template or resource.name, "") if dra else ""
     results: Results = supervisor.reconciler.probe_results(resource.name) if with_results else {}
-    shown = ResourceState(resource=resource, devices=devices, results=results, contested=waiting)
+    shown = ResourceState(
+        resource=resource,
+        devices=devices,
+        results=results,
+        contested=waiting,
+        in_slices=dra.names_of(resource.name) if dra else None,
+    )
     if plugin is not None:
         state = plugin.registration
         return replace(
@@ -321,8 +332,8 @@ def _resource_document(state: ResourceState, hardware: HardwareOf) -> view.Docum
             ),
             "since": _time(clock + entry.since),
             "holders": [
-                {"share": share, "holder": holder, "since": _time(since)}
-                for share, holder, since in state.holders.get(device.id, ())
+                {"share": share, "holder": holder, "pods": pods, "since": _time(since)}
+                for share, holder, pods, since in state.holders.get(device.id, ())
             ],
         }
 
@@ -331,6 +342,7 @@ def _resource_document(state: ResourceState, hardware: HardwareOf) -> view.Docum
         state.devices,
         document_of,
         servedBy=state.resource.served_by,
+        dra=state.in_slices and dict(zip(("driver", "pool"), state.in_slices, strict=True)),
         registered=state.registered,
         reason=state.reason,
         since=_time(state.since),

@@ -414,17 +414,35 @@ def test_what_dra_serves_is_told_with_the_reason_if_it_does_not() -> None:
     assert re.split("  +", other)[1] == "yes"
 
 
+def test_wide_has_the_names_that_a_rule_for_taints_needs() -> None:
+    dra = {"driver": "acme.example", "pool": "edge-1/example.com/a"}
+    names = [f"usb0-{number}" for number in range(4)]
+    sample = device(0, shares=4, dra={"devices": names, "attributes": {}, "notes": {}})
+    of_plugin = resource("example.com/b", device(1, dra=None), dra=None)
+    document = status(resource("example.com/a", sample, dra=dra), of_plugin, claims=2)
+    assert "Claims:   2 prepared by the DRA driver acme.example" in plain(document)
+    shown = [*lines(document, colors=False, wide=True)]
+    heading, first, second = shown[shown.index("Devices:") + 1 :][:3]
+    assert re.split("  +", heading)[-3:] == ["POOL", "DEVICE", "WHY"]
+    assert re.split("  +", first)[-3:] == [
+        "edge-1/example.com/a",
+        "usb0-0, usb0-1, usb0-2 and 1 more",
+        "-",
+    ]
+    assert re.split("  +", second)[-3:] == ["-", "-", "-"]
+
+
 def test_the_holders_of_a_device_are_shown() -> None:
     holders = [{"share": f"ttyUSB0::{n}", "holder": f"pod home/p{n}"} for n in range(1, 6)]
     sample = device(0, shares=6, holders=holders)
     stick = {"share": "ttyUSB1", "holder": "claim home/stick", "since": at(NOW - 7200)}
-    other = device(1, holders=[stick])
+    other = device(1, holders=[stick | {"pods": ["home/a", "home/b"]}])
     shown = plain(status(resource("example.com/a", sample, other, device(2))))
     heading, *rows = shown[shown.index("Devices:") + 1 :][:4]
     assert re.split("  +", heading)[-2:] == ["HELD BY", "WHY"]
     assert [re.split("  +", row)[-2] for row in rows] == [
         "pod home/p1 (ttyUSB0::1), pod home/p2 (ttyUSB0::2), pod home/p3 (ttyUSB0::3) and 2 more",
-        "claim home/stick (2 h)",
+        "claim home/stick of pod home/a, home/b (2 h)",
         "-",
     ]
     assert not any("HELD BY" in line for line in plain(many(1, 2)))

@@ -159,6 +159,7 @@ class DraNode:
         annotations: Mapping[str, str] | None = None,
         config: Sequence[Mapping[str, object]] = (),
         consumed: Mapping[str, object] | None = None,
+        pods: tuple[str, ...] = ("reader",),
     ) -> ClaimRef:
         """Allocate devices to a claim, as the scheduler does; it may have been allocated before.
 
@@ -187,7 +188,9 @@ class DraNode:
                 "spec": {},
                 "status": {
                     "allocation": {"devices": {"results": results, "config": list(config)}},
-                    "reservedFor": [{"resource": "pods", "name": "reader", "uid": "reader"}],
+                    "reservedFor": [
+                        {"resource": "pods", "name": name, "uid": name} for name in pods
+                    ],
                 },
             },
         )

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from genericdp.devices.resourcenames import label
 from genericdp.dra.claims import read_records
 from genericdp.kubelet.api import dra_pb2 as api
+from genericdp.settings import ClaimTiming
 
 from tests.dra.node import DRIVER, NAME, POOL, USB0, USB1, USB2, DraNode, by_dra
 from tests.memory import little_memory
@@ -42,7 +44,9 @@ async def test_a_claim_gives_the_node_of_its_device_until_it_is_over(node: DraNo
     node.host.plug("ttyUSB1")
     async with node.serving(by_dra()) as daemon:
         claim = await node.claim(USB1)
-        await daemon.log.says(f"info {NAME}: claim default/claim of pod reader gets ttyUSB1")
+        await daemon.log.says(
+            f"info {NAME}: claim default/claim of pod default/reader gets ttyUSB1"
+        )
         answer = (device,) = await node.prepare(claim)
         assert (device.pool_name, device.device_name) == (POOL, USB1)
         assert paths(node, answer) == {"device": ["/dev/ttyUSB1"]}
@@ -57,6 +61,37 @@ async def test_a_claim_gives_the_node_of_its_device_until_it_is_over(node: DraNo
         assert await node.unprepare(claim) == ""
         assert (node.given(claim), node.record(claim)) == ({}, None)
         assert await node.unprepare(claim) == ""  # as often as the kubelet asks
+
+
+async def test_the_status_has_pods_and_names_in_slices_of_a_claimed_device_at_once(
+    node: DraNode,
+) -> None:
+    timing = ClaimTiming(period=0.1)
+    settings = replace(node.settings, claim_timing=timing)
+    async with node.serving(by_dra(), dra=settings) as daemon:
+        claim = await node.claim()
+        found = await daemon.resource(NAME)
+        assert found["dra"] == {"driver": DRIVER, "pool": POOL}
+        assert found["devices"][0]["dra"]["devices"] == [USB0]
+        assert (found["allocated"], pods_of(found)) == (1, ["default/reader"])
+        assert node.allocate(USB0, pods=("reader", "second")) == claim
+        await daemon.shows(
+            NAME, lambda found: pods_of(found) == ["default/reader", "default/second"]
+        )
+    async with node.serving(by_dra(), dra=settings) as daemon:
+        await daemon.shows(
+            NAME, lambda found: pods_of(found) == ["default/reader", "default/second"]
+        )
+        assert await node.unprepare(claim) == ""
+        assert (await daemon.resource(NAME))["devices"][0]["holders"] == []
+
+
+def pods_of(found: dict[str, Any]) -> list[str] | None:
+    """Return the pods of the claim that has the only device in ``/status``."""
+    holders = found["devices"][0]["holders"] if found["devices"] else ()
+    return next(
+        (list(held["pods"]) for held in holders if held["holder"] == "claim default/claim"), None
+    )
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ def many(resources: int, devices: int) -> Document:
 
 def held(holder: str, share: str, since: str | None = None) -> Document:
     """Return who holds a share."""
-    return {"share": share, "holder": holder, "since": since}
+    return {"share": share, "holder": holder, "pods": [], "since": since}
 
 
 def expected(count: int, code: str = "", reason: str = "") -> Document:

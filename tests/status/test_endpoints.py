@@ -174,7 +174,11 @@ async def test_the_hardware_of_a_device_is_named(short_directory: Path) -> None:
 
 def test_all_fields_are_those_of_the_schema() -> None:
     results = {"a0": (Outcome(reason="x"), None), "a1": (Outcome(),)}
-    held = states.resource(results=results, holders={"a0": [("a0", "pod default/x", 5.0)]})
+    held = states.resource(
+        results=results,
+        in_slices=("genericdp.io", "node-1/example.com/a"),
+        holders={"a0": [("a0", "claim default/x", ("default/y",), 5.0)]},
+    )
     events = Events()
     events.handle(logging.makeLogRecord({"msg": "m", "levelno": logging.INFO}))
     document = as_json(states.state(held, events=events.last()))

@@ -252,8 +252,11 @@ async def test_the_latest_results_of_probes_stand_beside_the_device(browser: Bro
 async def test_the_holders_of_a_device_stand_beside_it(browser: Browser) -> None:
     shares = [held(f"pod home/p{n}", f"ttyUSB0::{n}") for n in range(1, 9)]
     sample = device(0, shares=9, holders=shares)
-    other = device(1, holders=[held("claim home/stick", "ttyUSB1", at(NOW - 7200))])
-    found = resource("example.com/a", sample, other, device(2))
+    claim = held("claim home/stick", "ttyUSB1", at(NOW - 7200)) | {"pods": ["home/a", "home/b"]}
+    named = {"devices": ["ttyusb1-c0ffee00"], "attributes": {}, "notes": {}}
+    other = device(1, dra=named, holders=[claim])
+    dra = {"driver": "genericdp.io", "pool": "edge-1/example.com/a"}
+    found = resource("example.com/a", sample, other, device(2), dra=dra)
     async with served(status(found), browser) as (shown, page):
         cells = "[...document.querySelectorAll('td.holders')].map((one) => one.innerText)"
         first, second, third = await page.ask(cells)
@@ -261,7 +264,10 @@ async def test_the_holders_of_a_device_stand_beside_it(browser: Browser) -> None
             *(f"pod home/p{n} (ttyUSB0::{n})" for n in range(1, 6)),
             "and 3 more",
         ]
-        assert (second, third) == ("claim home/stick (for 2 h)", "-")
+        assert (second, third) == ("claim home/stick of pod home/a, home/b (for 2 h)", "-")
+        shown_text = await page.ask("document.body.innerText")
+        assert "DRA driver genericdp.io, pool edge-1/example.com/a" in shown_text
+        assert "in ResourceSlices ttyusb1-c0ffee00" in shown_text
         assert "known, with each device" in await text_of(page, "#kubelet + .facts")
         unknown = {"known": False, "reason": "start with --pod-resources"}
         shown.status = status(resource("example.com/a", device(0)), holders=unknown)
