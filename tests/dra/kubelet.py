@@ -83,6 +83,8 @@ class DraKubelet:
         """Why drivers could not be registered."""
         self.refusal = ""
         """If it is not empty, no driver is registered, for this reason."""
+        self.notify_seconds = _NOTIFY_SECONDS
+        """How long a driver may take to answer NotifyRegistrationStatus."""
         self._root = root
         self._wipe = wipe
         self._wipe_seconds = wipe_seconds
@@ -238,7 +240,7 @@ class DraKubelet:
                 plugin.watching = tasks.create_task(self._watch(plugin, tasks))
             status = registration_api.RegistrationStatus(plugin_registered=not reason, error=reason)
             try:
-                await _answer(stub.NotifyRegistrationStatus(status, timeout=_NOTIFY_SECONDS))
+                await _answer(stub.NotifyRegistrationStatus(status, timeout=self.notify_seconds))
             except DraCallError:
                 if not reason:
                     await self._deregister(path)
