@@ -84,6 +84,25 @@ class Bench:
 
         eventually(offered, is_wanted, what=f"{resource}: {wanted}")
 
+    def slice_uids(self, resource: str) -> set[str]:
+        """Give the UIDs of the slices of a resource."""
+        return {slice_["metadata"]["uid"] for slice_ in self.slices(resource)}
+
+    def restart_kubelet(self, resource: str, count: int) -> None:
+        """Kill it and start it, and wait until this many devices are offered again.
+
+        A kubelet deletes all slices of its node when it starts.
+        """
+        before = self.slice_uids(resource)
+        self.cluster.kill_kubelet()
+        self.cluster.start_kubelet()
+        eventually(
+            lambda: self.slice_uids(resource),
+            lambda uids: bool(uids) and not uids & before,
+            what="there are other slices than before",
+        )
+        self.await_count(resource, count)
+
     def claim(self, name: str) -> dict[str, Any]:
         """Give a claim; empty if there is not one."""
         return self.cluster.api.get(f"{_CLAIMS}/{name}")

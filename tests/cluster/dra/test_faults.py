@@ -72,26 +72,14 @@ def uid_of(bench: Bench, name: str) -> str:
     return str(bench.claim(name)["metadata"]["uid"])
 
 
-def slices_of(bench: Bench) -> set[str]:
-    return {slice_["metadata"]["uid"] for slice_ in bench.slices(DISK)}
-
-
 def test_a_kubelet_that_restarts_has_the_slices_again_and_pods_do_not_notice(
     bench: Bench, disks: None
 ) -> None:
-    """A kubelet deletes all slices of its node when it starts."""
     with bench.made(*with_disk("stays")) as pods:
         stays = pods["stays"]
         stays.await_running()
-        processes, before = stays.containers(), slices_of(bench)
-        bench.cluster.kill_kubelet()
-        bench.cluster.start_kubelet()
-        eventually(
-            lambda: slices_of(bench),
-            lambda uids: bool(uids) and not uids & before,
-            what="there are other slices than before",
-        )
-        bench.await_count(DISK, len(DISKS))
+        processes = stays.containers()
+        bench.restart_kubelet(DISK, len(DISKS))
         bench.await_count(FUSE, 40)
         bench.cluster.await_ready()
         with bench.made(*with_disk("later")) as later:
@@ -284,7 +272,7 @@ def test_without_an_api_server_nothing_is_lost_and_the_device_plugin_does_not_no
             entry.await_running()
         used = {disk_of(each_pod) for each_pod in pods.values()}
         stays = uid_of(bench, "stays")
-        slices, processes = slices_of(bench), pods["stays"].containers()
+        slices, processes = bench.slice_uids(DISK), pods["stays"].containers()
         of_ending = pods["ends"].containers()["main"]
         with without_api(cluster):
             loop.remove(next(disk for disk in DISKS if f"loop{disk}" not in used))
@@ -293,7 +281,7 @@ def test_without_an_api_server_nothing_is_lost_and_the_device_plugin_does_not_no
             the_device_plugin_works(bench)
         bench.await_count(DISK, len(DISKS) - 1)
         cluster.await_ready()
-        assert (slices_of(bench), pods["stays"].containers()) == (slices, processes)
+        assert (bench.slice_uids(DISK), pods["stays"].containers()) == (slices, processes)
         cluster.await_allocatable(COUNTED, 2)
         with bench.made(*with_disk("later")) as later:
             later["later"].await_running()

@@ -18,7 +18,6 @@ from tests.cluster.dra.test_faults import (
     disk_of,
     end_played_boot,
     power_off,
-    slices_of,
     uid_of,
     with_disk,
 )
@@ -95,15 +94,7 @@ def restart_kubelet(bench: Bench) -> None:
 
     It does so once a minute from its start on, although their containers may run.
     """
-    before = slices_of(bench)
-    bench.cluster.kill_kubelet()
-    bench.cluster.start_kubelet()
-    eventually(
-        lambda: slices_of(bench),
-        lambda uids: bool(uids) and not uids & before,
-        what="there are other slices than before",
-    )
-    bench.await_devices(DISK, ONLY)
+    bench.restart_kubelet(DISK, 1)
     eventually(
         lambda: {each_pod["metadata"]["name"] for each_pod in bench.cluster.pods()},
         lambda names: "forced" in names,
