@@ -56,6 +56,7 @@ _WITH: dict[str, Tree] = {
     "names": {"name": "example.com/$(value.v)"},
     "attributes": {"servedBy": "dra"},
     "metadata": {"servedBy": "dra"},
+    "unhealthyTaint": {"servedBy": "dra"},
     "parameters": {"servedBy": "dra"},
     "capacity": {"servedBy": "dra", "sharing": "capacity"},
     "sharing": {"servedBy": "dra"},

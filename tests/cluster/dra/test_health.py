@@ -1,4 +1,4 @@
-"""What fails under a pod: its status, its eviction, and a Deployment that goes on elsewhere."""
+"""A device that fails under a pod: status, eviction, and a Deployment that continues elsewhere."""
 
 from __future__ import annotations
 
