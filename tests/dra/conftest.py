@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.apiserver.server import ApiServer
+from tests.dra.claims import plug_stick
 from tests.dra.node import NODE, DraNode
 
 
@@ -16,6 +17,15 @@ async def node(short_directory: Path) -> AsyncIterator[DraNode]:
     node = DraNode(short_directory)
     async with node.running():
         yield node
+
+
+@pytest.fixture
+def sticks(node: DraNode) -> DraNode:
+    """A node with two USB serial adapters, each with a serial number."""
+    node.host.unplug("ttyUSB0")
+    plug_stick(node.host, 1, number=0, serial="A")
+    plug_stick(node.host, 2, number=1, serial="B")
+    return node
 
 
 @pytest.fixture

@@ -47,15 +47,6 @@ async def takes(node: DraNode, daemon: Daemon, *resources: dict[str, object]) ->
     await node.world.listed("example.com/acm", "ttyACM0")
 
 
-@pytest.fixture
-def sticks(node: DraNode) -> DraNode:
-    """A node with two USB serial adapters, each with a serial number."""
-    node.host.unplug("ttyUSB0")
-    plug_stick(node.host, 1, number=0, serial="A")
-    plug_stick(node.host, 2, number=1, serial="B")
-    return node
-
-
 async def test_a_device_that_was_prepared_again_after_a_replug_is_still_held_after_an_edit(
     sticks: DraNode,
 ) -> None:
