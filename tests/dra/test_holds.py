@@ -347,9 +347,10 @@ async def test_other_hardware_under_the_id_of_a_prepared_claim_is_refused(sticks
         given = node.given(claim)
         plug_stick(node.host, 1, number=0, serial="C", address=2)
         await node.until(lambda: node.given(claim) == {})
-        refusal = await node.refusal(claim)
-        assert "is other hardware now: usb serial C at usb 0000:00:14.0" in refusal
-        assert "was prepared with usb serial A at usb 0000:00:14.0" in refusal
+        # Only once the daemon has seen what is plugged in is it known to be other hardware.
+        await node.refuses(claim, "is other hardware now: usb serial C at usb 0000:00:14.0")
+        was = "was prepared with usb serial A at usb 0000:00:14.0"
+        assert was in await node.refusal(claim)
         # What is there now is not what the claim has, and gets the ID once the claim ends.
         why = f"claim default/claim has 1-1 of {NAME} for other hardware"
         await daemon.shows(NAME, refused(why))
