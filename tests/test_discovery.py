@@ -12,29 +12,34 @@ from genericdp.explain.explanation import nothing_found_by
 from genericdp.host.cache import HostCache, HostReader
 from genericdp.host.events import Uevent
 
+from tests.cases.machine import Machine
 from tests.decisions import Discoverer
 from tests.devices.known import Known
 from tests.devices.making import healthy, inject, nodes, resource, unhealthy
 from tests.fixtures.hanging import HangingRoot
-from tests.fixtures.make_tree import Tree, serial_node
 
 SERIAL = resource("serial", "/dev/ttyUSB*")
 INPUT = resource("input", "/dev/input/*")
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Tree:
-    return serial_node(tmp_path)
+def tree(tmp_path: Path) -> Machine:
+    machine = Machine(tmp_path)
+    for number in range(2):
+        machine.node(f"ttyUSB{number}", f"188:{number}", at="virtual/tty")
+    for number in (0, 1, 10):
+        machine.node(f"input/event{number}", f"13:{64 + number}", at=f"virtual/input/input{number}")
+    return machine
 
 
-def test_a_glob_that_hangs_is_not_one_that_found_nothing(tree: Tree) -> None:
+def test_a_glob_that_hangs_is_not_one_that_found_nothing(tree: Machine) -> None:
     del tree
     host = Known(look=lambda _: None)
     assert list(nothing_found_by(SERIAL, Inventory(host, "n"), failed=False)) == []
 
 
 async def test_a_directory_that_hangs_concerns_its_devices_alone_until_it_answers(
-    tree: Tree, caplog: pytest.LogCaptureFixture
+    tree: Machine, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     again = asyncio.Event()
@@ -70,7 +75,7 @@ async def test_a_directory_that_hangs_concerns_its_devices_alone_until_it_answer
     ]
 
 
-async def test_a_node_to_inject_that_hangs_makes_its_device_unhealthy(tree: Tree) -> None:
+async def test_a_node_to_inject_that_hangs_makes_its_device_unhealthy(tree: Machine) -> None:
     root = HangingRoot(tree.directory, "/dev/snd/ttyUSB1")
     given = inject(nodes("$(device.path)"), nodes("/dev/snd/$(device.name)", optional=True))
     optional = resource("serial", "/dev/ttyUSB*", given=given)
@@ -85,7 +90,7 @@ async def test_a_node_to_inject_that_hangs_makes_its_device_unhealthy(tree: Tree
         await again.wait()
 
 
-async def test_a_changed_file_that_hangs_hides_no_other_change(tree: Tree) -> None:
+async def test_a_changed_file_that_hangs_hides_no_other_change(tree: Machine) -> None:
     root = HangingRoot(tree.directory)
     discoverer = Discoverer(root, look_seconds=0.5)
     found = await discoverer.discover([SERIAL], {})
@@ -104,7 +109,7 @@ async def test_a_changed_file_that_hangs_hides_no_other_change(tree: Tree) -> No
 
 
 async def test_what_is_told_during_a_look_counts_if_it_is_about_what_that_has_read(
-    tree: Tree,
+    tree: Machine,
 ) -> None:
     """Before a scan ends, it is unknown which files it will read."""
     loop, woken = asyncio.get_running_loop(), 0
@@ -133,7 +138,7 @@ async def test_what_is_told_during_a_look_counts_if_it_is_about_what_that_has_re
     assert woken == 1
 
 
-async def test_a_device_whose_node_is_met_first_still_waits_for_its_record(tree: Tree) -> None:
+async def test_a_device_whose_node_is_met_first_still_waits_for_its_record(tree: Machine) -> None:
     """Nothing had asked about the device at the event of the kernel; its node made it one."""
     now, new = 0.0, "/sys/devices/virtual/tty/ttyUSB7"
     tree.write("run/udev/control", "")
@@ -159,7 +164,7 @@ async def test_a_device_whose_node_is_met_first_still_waits_for_its_record(tree:
 
 
 async def test_what_hangs_after_something_else_is_given_up_sooner(
-    tree: Tree, caplog: pytest.LogCaptureFixture
+    tree: Machine, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Ten mounts of a missing server took 50 s."""
     root = HangingRoot(tree.directory, "/mnt/a", "/mnt/b", "/mnt/c")
@@ -173,7 +178,7 @@ async def test_what_hangs_after_something_else_is_given_up_sooner(
     assert third - second < 3 > second - first
 
 
-async def test_a_pass_that_is_canceled_leaves_nothing_behind(tree: Tree) -> None:
+async def test_a_pass_that_is_canceled_leaves_nothing_behind(tree: Machine) -> None:
     root = HangingRoot(tree.directory, "/dev")
     discoverer = Discoverer(root, look_seconds=0.5)
     with pytest.raises(TimeoutError):

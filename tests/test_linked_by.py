@@ -13,13 +13,13 @@ from genericdp.host.cache import HostCache
 from genericdp.host.pathwalk import Walk
 from genericdp.host.root import Root
 
+from tests.cases.machine import Machine
 from tests.config.loading import HEAD, loaded
-from tests.fixtures.make_tree import Tree
 
 
-def receivers(directory: Path, count: int) -> Tree:
+def receivers(directory: Path, count: int) -> Machine:
     """Return a host of this many receivers in slots."""
-    tree = Tree(directory)
+    tree = Machine(directory)
     for i in range(count):
         tree.node(f"gps{i}", f"10:{i}")
         tree.link(f"sys/devices/virtual/misc/gps{i}/card", "../../../../class/slots")

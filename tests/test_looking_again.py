@@ -18,9 +18,9 @@ from genericdp.model import Resource
 from genericdp.prepare import why_unusable
 from inotify_simple import INotify, flags
 
+from tests.cases.machine import Machine
 from tests.decisions import Discoverer
 from tests.devices.making import resource
-from tests.fixtures.make_tree import Tree
 from tests.polling import poll_until
 from tests.resource_limits import forbidden, spare_descriptors
 from tests.world import World, serial
@@ -33,7 +33,7 @@ OTHER = resource("other", "/dev/null*")
 class Looking:
     """Scans a tree at each call, on a clock of its own; ``listed``: the directories it listed."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Machine) -> None:
         self.now = 1000.0
         self._due: float | None = None
         self.lists: DeviceLists = {}
@@ -64,7 +64,7 @@ class Looking:
 
 @pytest.fixture
 def looking(short_directory: Path) -> Looking:
-    tree = Tree(short_directory)
+    tree = Machine(short_directory)
     for number in range(3):
         tree.node(f"serial/s{number}", f"188:{number}")
     tree.node("null", "1:3")
@@ -100,7 +100,7 @@ async def test_a_directory_whose_entries_cannot_be_looked_at_is_no_empty_one(
     glob: str, directory: str, short_directory: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As of a mount whose server is missing."""
-    tree = Tree(short_directory)
+    tree = Machine(short_directory)
     for place, number in (("serial", 0), ("bus/1", 1)):
         tree.node(f"{place}/s{number}", f"188:{number}")
     looking, wanted = Looking(tree), resource("serial", glob)

@@ -12,7 +12,7 @@ from genericdp.cli import main
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.fixtures.make_tree import Tree
+from tests.cases.machine import Machine
 from tests.printed import resources_in
 from tests.world import World, config, counts, resource
 
@@ -59,7 +59,7 @@ async def test_a_name_that_is_written_out_takes_over_what_had_resulted(world: Wo
         assert await daemon.resource(GPU) == {}
 
 
-def discovered(tree: Tree, *resources: Mapping[str, object]) -> tuple[set[str], dict[str, str]]:
+def discovered(tree: Machine, *resources: Mapping[str, object]) -> tuple[set[str], dict[str, str]]:
     """Return the names of resources with devices, and the reasons by path."""
     file = tree.directory / "config.yaml"
     file.write_text(config(*resources))
@@ -73,7 +73,7 @@ def discovered(tree: Tree, *resources: Mapping[str, object]) -> tuple[set[str], 
 
 def test_of_two_thousand_results_64_are_resources(tmp_path: Path) -> None:
     count = 2_000
-    tree = Tree(tmp_path)
+    tree = Machine(tmp_path)
     for number in range(count):
         tree.node(f"ttyUSB{number}", f"188:{number}", at="virtual/tty", model=f"a{number}")
     names, reasons = discovered(tree, gpus())
@@ -89,7 +89,7 @@ def test_of_two_thousand_results_64_are_resources(tmp_path: Path) -> None:
 def test_no_text_makes_a_resource_that_the_list_does_not_allow(
     tmp_path_factory: pytest.TempPathFactory, text: str
 ) -> None:
-    tree = Tree(tmp_path_factory.mktemp("machine"))
+    tree = Machine(tmp_path_factory.mktemp("machine"))
     tree.node("ttyUSB0", "188:0", at="virtual/tty", model="")
     model = tree.directory / "sys/devices/virtual/tty/ttyUSB0/model"
     model.write_bytes(text.encode(errors="surrogatepass"))

@@ -14,7 +14,6 @@ from genericdp.template import MAX_TEXT
 from tests.devices.known import Known
 from tests.devices.making import decide, node
 from tests.devices.making import resource as made
-from tests.fixtures.make_tree import Tree
 from tests.world import World, resource
 
 
@@ -37,10 +36,9 @@ def test_whatever_fails_there_costs_no_more_than_the_warning(error: Exception) -
 
 
 async def test_the_daemon_logs_it_once_while_it_is_offered(world: World) -> None:
-    tree = Tree(world.host.directory)
+    tree = world.host
     for name, number in (("sda", "8:0"), ("sda1", "8:1"), ("sdb", "8:16")):
         tree.node(name, number, at="virtual/block", block=True)
-        tree.link(f"sys/devices/virtual/block/{name}/subsystem", "../../../../class/block")
     mount = "27 1 8:1 / / rw - ext4 /dev/root rw\n"
     world.host.write("/proc/self/mountinfo", mount)
     said = "warning example.com/disks: device sda1 should not be on offer: the system has / on "

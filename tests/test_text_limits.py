@@ -14,8 +14,8 @@ from genericdp.devices.devicelist import DeviceList
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
 
+from tests.cases.machine import Machine
 from tests.config.changing import HEAD
-from tests.fixtures.make_tree import Tree
 from tests.printed import resources_in
 from tests.world import config as config_text
 from tests.world import resource
@@ -178,7 +178,7 @@ def test_one_resource_with_slow_expressions_does_not_keep_the_others(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each search is within its bounds; together they would take half a minute."""
-    tree = Tree(tmp_path / "root")
+    tree = Machine(tmp_path / "root")
     for number in range(8):
         tree.node(f"ttyS{number}", f"4:{64 + number}")
     (tmp_path / "root/big").write_text("ab" * 30_000)

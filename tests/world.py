@@ -33,7 +33,7 @@ from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.fixtures.make_tree import Tree
+from tests.cases.machine import Machine
 from tests.polling import ask_until
 
 FAST = RegistrationTiming(register=5.0, stream=5.0, first_retry=0.01, last_retry=0.05)
@@ -68,7 +68,7 @@ def counts(kubelet: Kubelet, name: str) -> tuple[int, int, tuple[str, ...]]:
     return kubelet.observed.registrations[name], kubelet.observed.lists[name], kubelet.paths(name)
 
 
-class Host(Tree):
+class Host(Machine):
     """A copied tree whose devices come and go."""
 
     def plug(self, name: str, *, major: int = 188, minor: int | None = None) -> Path:

@@ -33,6 +33,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from genericdp.host.root import Root
+
 from tests.cases.description import (
     OF_DEVICES,
     CaseError,
@@ -44,11 +46,10 @@ from tests.cases.description import (
     shown,
 )
 from tests.testbeds import loading
+from tests.testbeds.loading import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from tests.testbeds.loading import Entry
 
 _MACHINES = Path(__file__).parent / "machines"
 _TESTS = Path(__file__).parents[1]
@@ -57,18 +58,22 @@ _TESTS = Path(__file__).parents[1]
 class Machine:
     """A machine as a copied tree, whose devices come and go."""
 
-    def __init__(self, description: Path, root: Path) -> None:
-        """Make the tree below ``root``; raise CaseError."""
-        self.root = root
+    def __init__(self, directory: Path, description: Path | None = None) -> None:
+        """Make the tree below a directory, empty if it is not described; raise CaseError."""
+        self.directory = directory
+        self.root = Root(directory)
         self.entries: dict[str, Entry] = {}
         """All devices by path, also those that are not plugged."""
         self._seen: set[str] = set()
         """Paths of those that were plugged at some time."""
-        (root / "sys/devices").mkdir(parents=True)
+        for name in ("dev", "sys/devices", "sys/dev/char", "sys/dev/block"):
+            (directory / name).mkdir(parents=True, exist_ok=True)
+        if description is None:
+            return
         try:
             self._add(description)
         except FileExistsError as error:
-            path = str(error.filename2 or error.filename).removeprefix(str(root))
+            path = str(error.filename2 or error.filename).removeprefix(str(directory))
             raise CaseError(f"{shown(description)}:1: {path} is given twice") from error
 
     def _add(self, description: Path) -> None:
@@ -107,12 +112,43 @@ class Machine:
     def _add_devices(self, entries: Sequence[Entry]) -> None:
         self.entries |= {entry.path: entry for entry in entries}
         self._seen |= {entry.path for entry in entries}
-        loading.build_entries(entries, self.root)
+        loading.build_entries(entries, self.directory)
         for entry in entries:
             if group := entry.pointers.get("iommu_group", "").rpartition("/")[2]:
                 member = f"/sys/kernel/iommu_groups/{group}/devices/{entry.path.rpartition('/')[2]}"
                 if not self.path(member).is_symlink():
                     self.link(member, f"../../../..{entry.path}")
+
+    def node(
+        self,
+        name: str,
+        number: str,
+        *,
+        at: str = "virtual/misc",
+        kernel_name: str = "",
+        block: bool = False,
+        **attributes: str,
+    ) -> Path:
+        """Add a device of a node and, unless it is a block device, no subsystem; return the node.
+
+        ``at`` is where it is below /sys/devices, without its name. It replaces another one there,
+        and takes the number from the one that has it: most tests name devices only.
+        """
+        major, _, minor = number.partition(":")
+        entry = Entry(
+            path=f"/devices/{at}/{kernel_name or name.rpartition('/')[2]}",
+            node=name,
+            kernel={"MAJOR": major, "MINOR": minor, **({"SUBSYSTEM": "block"} if block else {})},
+            attributes={key: f"{text}\n".encode() for key, text in attributes.items()},
+        )
+        there, node = self.entries.get(entry.path), self.path(f"/dev/{name}")
+        if there == entry and node.exists():
+            return node
+        if there is not None:
+            loading.remove_entry(there, self.directory)
+        self.path(f"/sys/dev/{'block' if block else 'char'}/{number}").unlink(missing_ok=True)
+        self._add_devices([entry])
+        return node
 
     def below(self, name: str) -> list[Entry]:
         """Return a device and all below it, those above first; raise CaseError."""
@@ -124,7 +160,7 @@ class Machine:
             raise CaseError(f"{name} is the end of more than one: write more of {paths[0]}")
         return [entry for path, entry in self.entries.items() if _is_at(path, paths[0])]
 
-    def plug(self, name: str, changes: Mapping[str, str]) -> None:
+    def plug_in(self, name: str, changes: Mapping[str, str]) -> None:
         """Add a device and all below it, with other attributes than it had; raise CaseError.
 
         A USB device gets the next number, as from the kernel.
@@ -144,7 +180,7 @@ class Machine:
         for entry in (first, *others):
             self.entries[entry.path] = self._numbered(entry)
             self._seen.add(entry.path)
-        loading.build_entries(self.below(name), self.root)
+        loading.build_entries(self.below(name), self.directory)
 
     def _is_plugged(self, entry: Entry) -> bool:
         return self.path(f"/sys{entry.path}/uevent").exists()
@@ -165,29 +201,31 @@ class Machine:
         node = f"bus/usb/{bus:03}/{number:03}"
         return replace(entry, node=node, kernel=kernel, attributes=attributes)
 
-    def unplug(self, name: str) -> None:
+    def pull_out(self, name: str) -> None:
         """Remove a device and all below it; raise CaseError."""
         first, *others = self.below(name)
         if not self._is_plugged(first):
             raise CaseError(f"{name} is not plugged in: '$ plug {name}' first")
         for entry in reversed([first, *filter(self._is_plugged, others)]):
-            loading.remove_entry(entry, self.root)
+            loading.remove_entry(entry, self.directory)
 
-    def write(self, path: str, text: str) -> None:
+    def write(self, path: str, text: str) -> Path:
         """Write a file, or make a directory if its path ends in a slash."""
         file = self.path(path)
         if path.endswith("/"):
             file.mkdir(parents=True, exist_ok=True)
-            return
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
+        else:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        return file
 
-    def link(self, path: str, target: str) -> None:
+    def link(self, path: str, target: str) -> Path:
         """Make a link, or turn one elsewhere."""
         link = self.path(path)
         link.parent.mkdir(parents=True, exist_ok=True)
         link.unlink(missing_ok=True)
         link.symlink_to(target)
+        return link
 
     def remove(self, path: str) -> None:
         """Remove a file, link or directory."""
@@ -201,7 +239,7 @@ class Machine:
         """Return where a path of the machine is; raise CaseError."""
         if ".." in path.split("/"):
             raise CaseError(f"{path} may leave the machine: write it without '..'")
-        return self.root / path.strip("/")
+        return self.directory / path.strip("/")
 
 
 def _is_at(path: str, place: str) -> bool:

@@ -73,7 +73,7 @@ def node_of(case: Path) -> Iterator[Node]:
     with tempfile.TemporaryDirectory() as made:
         for file in case.iterdir():
             shutil.copyfile(file, Path(made, file.name))  # without its mode
-        machine = Machine(case / "machine.yaml", Path(made, "machine"))
+        machine = Machine(Path(made, "machine"), case / "machine.yaml")
         with contextlib.chdir(made), patch.dict(os.environ, _ENVIRONMENT):
             yield Node(machine)
 
@@ -84,7 +84,7 @@ class Node:
     def __init__(self, machine: Machine) -> None:
         """Start with no decision and no pods."""
         self._machine = machine
-        self._link, self._remove = machine.link, machine.remove
+        self._remove = machine.remove
         self._now = 0.0
         self._due: float | None = None
         self._known: set[str] = set()
@@ -146,14 +146,17 @@ class Node:
     def _plug(self, name: str, *others: str) -> None:
         changes = dict(pair.split("=", 1) for pair in others if "=" in pair)
         for plugged in (name, *(other for other in others if "=" not in other)):
-            self._machine.plug(plugged, changes)
+            self._machine.plug_in(plugged, changes)
 
     def _unplug(self, name: str, *others: str) -> None:
         for unplugged in (name, *others):
-            self._machine.unplug(unplugged)
+            self._machine.pull_out(unplugged)
 
     def _write(self, path: str, text: str) -> None:
         self._machine.write(path, text.replace("\\n", "\n"))
+
+    def _link(self, path: str, target: str) -> None:
+        self._machine.link(path, target)
 
     def _restart(self) -> None:
         self._lists = {}

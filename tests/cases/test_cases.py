@@ -163,7 +163,7 @@ def test_a_mistake_in_a_machine_names_its_line(machine: str, error: str, tmp_pat
     description = tmp_path / "machine.yaml"
     description.write_text(machine)
     with pytest.raises(CaseError) as raised:
-        Machine(description, tmp_path / "machine")
+        Machine(tmp_path / "machine", description)
     assert str(raised.value).startswith(f"{description}:{error}")
 
 
@@ -201,10 +201,10 @@ def test_make_cases_says_a_mistake_in_one_line_and_fails(
 
 def test_a_usb_device_gets_the_next_number_and_the_node_of_it(tmp_path: Path) -> None:
     described = DIRECTORY / "ids/twins-by-port/machine.yaml"
-    machine = Machine(described, tmp_path / "machine")
+    machine = Machine(tmp_path / "machine", described)
     for name in ("1-2", "1-3", "1-2"):
-        machine.unplug(name)
-        machine.plug(name, {})
+        machine.pull_out(name)
+        machine.plug_in(name, {})
     nodes = machine.path("/dev/bus/usb/001")
     assert sorted(node.name for node in nodes.iterdir()) == ["008", "009"]
     assert machine.path("/sys/dev/char/189:8").readlink().name == "1-2"

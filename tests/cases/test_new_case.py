@@ -30,7 +30,7 @@ def report(tmp_path: Path) -> list[str]:
     description = tmp_path / "machine.yaml"
     description.write_text("{host: sticks, nodes: {fuse: 10:229}, links: {/dev/fd: /proc/self/fd}}")
     machine, snapshot, config = (tmp_path / name for name in ("root", "node.tar.gz", "serial.yaml"))
-    Machine(description, machine)
+    Machine(machine, description)
     config.write_text(CONFIG)
     assert genericdp(["snapshot", "--root", str(machine), str(snapshot)]) == 0
     return [str(snapshot), str(config), "A stick is found by its vendor."]

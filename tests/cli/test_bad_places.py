@@ -16,8 +16,8 @@ from genericdp.cli.commands import COMMANDS
 from genericdp.cli.parser import CONFIG_FILE, PATHS
 from genericdp.printing import printable
 
+from tests.cases.machine import Machine
 from tests.cli.forked import CLOSED, GONE, Case, run
-from tests.fixtures.make_tree import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -115,7 +115,7 @@ class Runs(NamedTuple):
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     directory, machine = tmp_path_factory.mktemp("places"), tmp_path_factory.mktemp("machine")
-    tree = Tree(machine)
+    tree = Machine(machine)
     tree.node("fuse", "10:229")
     tree.write("sys/devices/x", "")
     os.mkfifo(directory / KINDS[0])

@@ -11,7 +11,7 @@ from genericdp.cli import main
 from genericdp.config.files import STDIN
 from genericdp.config.load import load
 
-from tests.fixtures.make_tree import Tree
+from tests.cases.machine import Machine
 from tests.hosts.hosts import DIRECTORY, EXAMPLES, Host
 from tests.testbeds import loading
 
@@ -117,14 +117,14 @@ def test_a_virtual_function_goes_to_one_pod_with_all_that_it_has(
 
 def test_no_probe_and_no_hook_is_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The generator's programs would be started: on the real machine, whose devices it has."""
-    Tree(tmp_path).node("qrandom0", "240:0")
+    Machine(tmp_path).node("qrandom0", "240:0")
     (printed,) = json_of(capsys, "init", "--root", str(tmp_path))["resources"]
     assert (printed["name"], ids_of(printed)) == ("example.com/qrng", ["qrandom0"])
     assert capsys.readouterr().err == ""
 
 
 def test_its_commands_are_about_the_same_machine(ask: Ask) -> None:
-    Tree(ask.directory / "a machine")
+    Machine(ask.directory / "a machine")
     reported = ask("init --root 'a machine'").out
     assert "genericdp discover FILE --root 'a machine'    what it offers" in reported
     assert "genericdp simulate FILE --root 'a machine'    what a node" in reported

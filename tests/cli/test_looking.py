@@ -45,11 +45,11 @@ def test_discover_works_as_a_user_without_root(short_directory: Path) -> None:
 import contextlib, io, os, pathlib, sys, tempfile
 from genericdp.cli import main
 from tests.config.loading import HEAD
-from tests.fixtures.make_tree import Tree
+from tests.cases.machine import Machine
 
 def discover():
     with tempfile.TemporaryDirectory() as directory:
-        Tree(pathlib.Path(directory)).node("null", "1:3")
+        Machine(pathlib.Path(directory)).node("null", "1:3")
         config = pathlib.Path(directory, "config.yaml")
         config.write_text(HEAD + {f"  - {{{NULL}}}"!r})
         return main(["discover", f"--root={{directory}}", f"--config={{config}}"])

@@ -27,7 +27,7 @@ def _place(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GENERICDP_CONFIG", "config.yaml")
     monkeypatch.setenv("GENERICDP_ROOT", "host")
     ask.config("name: example.com/r, match: [{udev: {subsystem: misc}}]")
-    Machine(ask.write("machine.yaml", "nodes: {fuse: 10:229}\n"), Path("host"))
+    Machine(Path("host"), ask.write("machine.yaml", "nodes: {fuse: 10:229}\n"))
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from genericdp.host.root import Root
 from genericdp.model import Probe
 from genericdp.status import view
 
-from tests.fixtures.make_tree import Tree
+from tests.cases.machine import Machine
 from tests.host.kernel_log import Script, record
 from tests.polling import poll_until
 from tests.printed import resources_in
@@ -185,7 +185,7 @@ def test_probes_of_one_device_do_not_overlap_and_those_of_several_do(plain: Plai
 @pytest.mark.parametrize("health", ["{exec: {command: [/bin/touch, {}]}}", "{open: {mode: r}}"])
 def test_what_would_ask_this_machine_is_not_run_for_a_copy(health: str, ask: Ask) -> None:
     """A command would run here, and a plain file always opens."""
-    Tree(ask.directory / "copy").node("sensor", "10:0")
+    Machine(ask.directory / "copy").node("sensor", "10:0")
     ran = ask.directory / "ran"
     ask.config(
         f"name: a/b, match: [{{path: /dev/sensor}}], health: [{health}]".replace("{}", str(ran))

@@ -15,8 +15,8 @@ from genericdp.host.events import Uevent
 from genericdp.kubelet.servicer import encode_list, entry_bytes
 from genericdp.template import parse
 
+from tests.cases.machine import Machine as Tree
 from tests.devices.making import inject, nodes, resource
-from tests.fixtures.make_tree import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -141,7 +141,7 @@ def test_the_trees_of_the_topologies_are_read_as_they_are_meant(name: str, tmp_p
 
 async def test_a_function_that_is_bound_later_brings_its_group(tmp_path: Path) -> None:
     unbound = "/sys/devices/pci0000:00/0000:03:00.1"
-    machine = Machine(VFIO / "machine.yaml", tmp_path)
+    machine = Machine(tmp_path, VFIO / "machine.yaml")
     resources = load([VFIO / "config.yaml"]).resources
     discoverer = Discoverer(Root(tmp_path))
     first = (await discoverer.discover(resources, {})).lists

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
 from genericdp.host.events import Uevent
-from genericdp.host.root import Root
 from genericdp.model import Selector
 
 from tests.cases.machine import Machine
@@ -39,12 +38,12 @@ RECORDED = resource(
 
 def built(name: str, directory: Path) -> Machine:
     """Build a machine of the testbeds."""
-    return Machine(CASES / name / "machine.yaml", directory)
+    return Machine(directory, CASES / name / "machine.yaml")
 
 
 def offers(machine: Machine, *resources: Resource) -> DeviceLists:
     """Look once at everything."""
-    host = HostCache(Root(machine.root))
+    host = HostCache(machine.root)
     return decide(resources, host, node_name="n", previous={}, now=0.0).lists
 
 

@@ -57,7 +57,7 @@ class Card:
         file = directory / "config.yaml"
         file.write_text(config)
         self.resources = load((file,)).resources
-        self.machine = built("vfio", directory / "machine").root
+        self.machine = built("vfio", directory / "machine").directory
         self.discoverer = Discoverer(Root(self.machine))
         self.count = self.machine / f"sys{CARD}/sriov_numvfs"
 

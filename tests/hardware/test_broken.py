@@ -53,9 +53,9 @@ def test_whatever_is_damaged_a_look_at_a_copy_ends(kind: str, data: st.DataObjec
     with TemporaryDirectory() as directory:
         machine = built("can", Path(directory))
         for path in data.draw(st.lists(st.sampled_from(PATHS), min_size=1, max_size=4)):
-            damage(machine.root, path, kind)
+            damage(machine.directory, path, kind)
         lists = offers(machine, *wanted, RECORDED, SERIAL)
-        mend(machine.root)
+        mend(machine.directory)
     assert lists.keys() == {entry.name for entry in (*wanted, RECORDED, SERIAL)}
 
 
@@ -142,7 +142,7 @@ async def test_lost_events_have_everything_read_again(tmp_path: Path) -> None:
     machine, again = built("serial-adapters", tmp_path), asyncio.Event()
     discoverer = Discoverer(Root(tmp_path), look_again=again.set)
     lists = (await discoverer.discover([SERIAL], {})).lists
-    machine.unplug(NAMES[1])
+    machine.pull_out(NAMES[1])
     (tmp_path / f"sys{PORTS[0]}/idVendor").write_text("ffff\n")
     for tell in (discoverer.mark_event, discoverer.mark_record):
         again.clear()
@@ -163,7 +163,7 @@ async def test_a_file_that_does_not_answer_concerns_its_device_alone(
     file: str, stays: str, new: str, tmp_path: Path
 ) -> None:
     """The device keeps its ID if it ``stays``, as which value; else it would be called ``new``."""
-    again, root = asyncio.Event(), HangingRoot(built("serial-adapters", tmp_path).root)
+    again, root = asyncio.Event(), HangingRoot(built("serial-adapters", tmp_path).directory)
     given = inject(nodes("$(device.path)"), env={"SERIAL": "$(usb.serial:-none)"})
     named = resource("serial", PORT, id="$(usb.port)-$(usb.serial:-none)", given=given)
     discoverer = Discoverer(root, look_again=again.set, look_seconds=0.1)

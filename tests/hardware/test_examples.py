@@ -56,7 +56,7 @@ def offered(example: str, root: Root) -> dict[str, Device]:
 
 @pytest.fixture
 def gpu_host(tmp_path: Path) -> Root:
-    return Root(Machine(DIRECTORY / "machines/two-gpus.yaml", tmp_path).root)
+    return Machine(tmp_path, DIRECTORY / "machines/two-gpus.yaml").root
 
 
 @pytest.fixture

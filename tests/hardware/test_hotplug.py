@@ -64,7 +64,7 @@ def test_hardware_that_is_unplugged_and_plugged_in_again_is_listed_so(
     machine = built(name, tmp_path / "copy")
     with_it = ids(offers(machine, *wanted))
     for path in HARDWARE[name]:
-        machine.unplug(path.rpartition("/")[2])
+        machine.pull_out(path.rpartition("/")[2])
     without_it = ids(offers(machine, *wanted))
     assert without_it != with_it
     with made_up(name, config, tmp_path) as machine_of_umockdev:

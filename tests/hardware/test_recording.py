@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from genericdp.host.cache import RECORD_SECONDS
-from genericdp.host.root import Root
 
 from tests.decisions import Discoverer
 from tests.devices.making import healthy, resource, unhealthy
@@ -33,7 +32,7 @@ def machine(tmp_path: Path) -> Machine:
 
 def plug_unrecorded(machine: Machine, discoverer: Discoverer) -> None:
     """Plug a device in and report it; udev has not seen it yet."""
-    machine.plug(FIRST, {})
+    machine.plug_in(FIRST, {})
     for entry in machine.below(FIRST):
         machine.path(f"/run/udev/data/{loading.record_name(entry)}").unlink(missing_ok=True)
     for event in events("add", machine, FIRST):
@@ -45,8 +44,8 @@ async def test_where_udev_runs_a_new_device_waits_for_its_record(
     machine: Machine, ends: str
 ) -> None:
     time = 0.0
-    machine.unplug(FIRST)
-    discoverer = Discoverer(Root(machine.root), now=lambda: time)
+    machine.pull_out(FIRST)
+    discoverer = Discoverer(machine.root, now=lambda: time)
     lists = (await discoverer.discover([BY_PATH], {})).lists
     assert len(healthy(lists, "serial")) == 3
     plug_unrecorded(machine, discoverer)
@@ -67,10 +66,10 @@ async def test_where_udev_runs_a_new_device_waits_for_its_record(
 
 async def test_a_device_that_is_back_is_said_to_wait_for_its_record(machine: Machine) -> None:
     """It was said to be no longer matched."""
-    discoverer = Discoverer(Root(machine.root))
+    discoverer = Discoverer(machine.root)
     lists = (await discoverer.discover([BY_PATH], {})).lists
     gone = events("remove", machine, FIRST)
-    machine.unplug(FIRST)
+    machine.pull_out(FIRST)
     for event in gone:
         discoverer.mark_event(event)
     lists = (await discoverer.discover([BY_PATH], lists, full=False)).lists
@@ -88,13 +87,13 @@ async def test_who_asks_for_no_properties_does_not_wait_nor_does_anybody_without
     wanted = SERIAL if has_udev else RECORDED
     if not has_udev:
         machine.remove("/run/udev/control")
-    machine.unplug(FIRST)
-    discoverer = Discoverer(Root(machine.root))
+    machine.pull_out(FIRST)
+    discoverer = Discoverer(machine.root)
     lists = (await discoverer.discover([wanted], {})).lists
     if has_udev:
         plug_unrecorded(machine, discoverer)
     else:
-        machine.plug(FIRST, {})
+        machine.plug_in(FIRST, {})
         for event in events("add", machine, FIRST):
             discoverer.mark_event(event)
     lists = (await discoverer.discover([wanted], lists, full=False)).lists

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.budget import examples
-from tests.fixtures.make_tree import Tree
+from tests.cases.machine import Machine
 from tests.testbeds import loading
 from tests.testbeds.damaging import DAMAGES, damage, paths_of, remove
 from tests.testbeds.telling import Told, told_by_genericdp
@@ -83,19 +83,20 @@ def test_whatever_is_damaged_or_vanishes_nothing_raises(
 def test_a_link_in_a_copy_does_not_lead_out_of_it(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("SECRET=1\n")
-    tree = Tree(tmp_path / "copy")
+    tree = Machine(tmp_path / "copy")
     tree.node("null", "1:3", at="virtual/mem")
     tree.link("sys/devices/virtual/mem/null/uevent", str(secret))
     assert SysDevices(tree.root).get("/sys/devices/virtual/mem/null") is None
     tree.link("sys/devices/virtual/out", str(tmp_path))
-    tree.write("../uevent", "SECRET=1\n")
-    tree.write("../directory/uevent", "SECRET=1\n")
+    (tmp_path / "uevent").write_text("SECRET=1\n")
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "directory/uevent").write_text("SECRET=1\n")
     for name in ("out", "out/directory"):
         assert SysDevices(tree.root).get(f"/sys/devices/virtual/{name}") is None
 
 
 def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path: Path) -> None:
-    tree = Tree(tmp_path)
+    tree = Machine(tmp_path)
     for directory in ("sys/devices/virtual/mem/null", "elsewhere"):
         (tmp_path / directory).mkdir(parents=True)
         os.mkfifo(tmp_path / directory / "uevent")

@@ -16,20 +16,22 @@ from genericdp.host.devicefiles import DeviceFiles, is_same
 from genericdp.host.root import Root
 from genericdp.model import FileType
 
-from tests.fixtures.make_tree import Tree, add_adapter, laptop, serial_node
+from tests.cases.machine import Machine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MACHINE = Root(Path("/"))
+LAPTOP = Path(__file__).parents[1] / "fixtures/laptop"
+TWO_ADAPTERS = Path(__file__).parents[1] / "cases/machines/two-adapters.yaml"
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Tree:
-    return serial_node(tmp_path)
+def tree(tmp_path: Path) -> Machine:
+    return Machine(tmp_path, TWO_ADAPTERS)
 
 
-def found(tree: Tree, pattern: str) -> list[str]:
+def found(tree: Machine, pattern: str) -> list[str]:
     return [file.path for file in DeviceFiles(tree.root).look(pattern).files]
 
 
@@ -55,18 +57,18 @@ def found(tree: Tree, pattern: str) -> list[str]:
         ("/dev/snd", ["/dev/snd"]),
     ],
 )
-def test_a_glob_finds_paths_in_natural_order(tree: Tree, pattern: str, paths: list[str]) -> None:
+def test_a_glob_finds_paths_in_natural_order(tree: Machine, pattern: str, paths: list[str]) -> None:
     assert found(tree, pattern) == paths
 
 
-def test_hidden_files_are_found_only_by_a_pattern_with_a_dot(tree: Tree) -> None:
+def test_hidden_files_are_found_only_by_a_pattern_with_a_dot(tree: Machine) -> None:
     tree.write("dev/.tmp-x", "")
     assert "/dev/.tmp-x" not in found(tree, "/dev/*")
     assert found(tree, "/dev/.t*") == ["/dev/.tmp-x"]
 
 
 @pytest.mark.parametrize("name", ["a*b", "[x]", "a?", "[!a]", "x]", "[", "a b", "é"])
-def test_a_name_that_looks_like_a_pattern_is_found_when_escaped(tree: Tree, name: str) -> None:
+def test_a_name_that_looks_like_a_pattern_is_found_when_escaped(tree: Machine, name: str) -> None:
     from genericdp.glob import escape
 
     tree.write(f"dev/q/{name}", "")
@@ -74,7 +76,7 @@ def test_a_name_that_looks_like_a_pattern_is_found_when_escaped(tree: Tree, name
     assert found(tree, f"/dev/q/{escape(name)}") == [f"/dev/q/{name}"]
 
 
-def test_in_a_copy_a_plain_file_is_a_node_if_sysfs_names_it(tree: Tree) -> None:
+def test_in_a_copy_a_plain_file_is_a_node_if_sysfs_names_it(tree: Machine) -> None:
     tree.write("dev/log", "")
     files = {file.path: file for file in DeviceFiles(tree.root).look("/dev/*").files}
     assert files["/dev/ttyUSB1"].type is FileType.CHAR
@@ -82,7 +84,7 @@ def test_in_a_copy_a_plain_file_is_a_node_if_sysfs_names_it(tree: Tree) -> None:
     assert files["/dev/ttyUSB1"].kernel_name == "ttyUSB1"
     assert files["/dev/log"].type is FileType.FILE
     assert files["/dev/snd"].type is FileType.DIRECTORY
-    disk = DeviceFiles(laptop(tree.directory).root).examine("/dev/nvme0n1")
+    disk = DeviceFiles(Root(LAPTOP)).examine("/dev/nvme0n1")
     assert disk is not None
     assert disk.type is FileType.BLOCK
 
@@ -97,12 +99,12 @@ class Vanishing(Root):
         return super().read_link(path)
 
 
-def test_a_node_whose_device_vanishes_meanwhile_is_not_one_without_a_device(tree: Tree) -> None:
+def test_a_node_whose_device_vanishes_meanwhile_is_not_one_without_a_device(tree: Machine) -> None:
     """It was offered under an ID that is made of its path, and kept that when it was back."""
     assert DeviceFiles(Vanishing(tree.directory)).look("/dev/ttyUSB1").files == ()
 
 
-def test_a_link_and_its_target_have_one_key_and_one_identity(tree: Tree) -> None:
+def test_a_link_and_its_target_have_one_key_and_one_identity(tree: Machine) -> None:
     """D7, on files."""
     looker = DeviceFiles(tree.root)
     names = [
@@ -116,7 +118,7 @@ def test_a_link_and_its_target_have_one_key_and_one_identity(tree: Tree) -> None
     assert [file.is_link for file in names] == [False, True, True]
 
 
-def test_a_wildcard_does_not_lead_through_a_link_to_a_directory(tree: Tree) -> None:
+def test_a_wildcard_does_not_lead_through_a_link_to_a_directory(tree: Machine) -> None:
     """D13: recursion follows /dev/fd and /dev/shm."""
     tree.link("dev/all", "input")
     tree.link("dev/here", ".")
@@ -194,7 +196,7 @@ def test_a_link_to_a_directory_of_another_filesystem_is_not_handed_out(elsewhere
     ],
 )
 def test_names_that_cannot_be_told_to_the_kubelet_are_refused(
-    tree: Tree, name: bytes, refusal: str
+    tree: Machine, name: bytes, refusal: str
 ) -> None:
     os.mkdir(os.fsencode(tree.directory / "dev/odd"))
     with open(os.fsencode(tree.directory / "dev/odd/") + b"/" + name, "wb"):
@@ -206,7 +208,7 @@ def test_names_that_cannot_be_told_to_the_kubelet_are_refused(
         assert file.printable_path.isprintable()
 
 
-def directories(tree: Tree, pattern: str) -> set[str]:
+def directories(tree: Machine, pattern: str) -> set[str]:
     return set(DeviceFiles(tree.root).look(pattern).directories)
 
 
@@ -228,7 +230,7 @@ def directories(tree: Tree, pattern: str) -> set[str]:
     ],
 )
 def test_the_directories_to_watch_are_those_where_a_change_could_count(
-    tree: Tree, pattern: str, expected: set[str]
+    tree: Machine, pattern: str, expected: set[str]
 ) -> None:
     tree.link("dev/dangling", "snd/not/yet")
     tree.link("dev/chain", "/dev/snd/back")
@@ -260,14 +262,14 @@ def test_a_node_that_was_removed_or_made_again_is_told(base: str | None) -> None
     if base is not None and not os.path.isdir(base):
         pytest.skip(f"no {base}")
     with tempfile.TemporaryDirectory(dir=base) as directory:
-        tree = serial_node(Path(directory))
+        tree = Machine(Path(directory), TWO_ADAPTERS)
         path = "/dev/serial/by-id/usb-FTDI_A10K5UHJ-if00-port0"
         before = DeviceFiles(tree.root).examine(path)
         assert before is not None
         assert is_same(tree.root, path, before.identity) is True
-        tree.remove("dev/ttyUSB0")
+        tree.pull_out("1-1")
         assert is_same(tree.root, path, before.identity) is None
-        add_adapter(tree, 0, "A10K5UHJ", plugged="9")
+        tree.plug_in("1-1", {})
         assert is_same(tree.root, path, before.identity) is False
         after = DeviceFiles(tree.root).examine(path)
         assert after is not None
@@ -276,25 +278,9 @@ def test_a_node_that_was_removed_or_made_again_is_told(base: str | None) -> None
         assert is_same(tree.root, path, after.identity) is False
 
 
-def test_the_committed_tree_is_what_its_maker_makes(tmp_path: Path) -> None:
-    committed = Path(__file__).parents[1] / "fixtures" / "laptop"
-    laptop(tmp_path)
-
-    def content(directory: Path) -> dict[str, str]:
-        return {
-            str(path.relative_to(directory)): os.readlink(path)
-            if path.is_symlink()
-            else path.read_text()
-            for path in sorted(directory.rglob("*"))
-            if path.is_symlink() or path.is_file()
-        }
-
-    assert content(committed) == content(tmp_path)
-
-
 @pytest.mark.parametrize("pattern", ["/proc/d*", "/sys/devices/usb/t*", "/sys/devices/usb/x"])
 def test_what_nothing_tells_of_is_not_remembered(tmp_path: Path, pattern: str) -> None:
-    tree = Tree(tmp_path)
+    tree = Machine(tmp_path)
     tree.write("proc/driver", "")
     tree.write("sys/devices/usb/tty7/uevent", "")
     files = DeviceFiles(tree.root)
@@ -308,7 +294,7 @@ def test_what_nothing_tells_of_is_not_remembered(tmp_path: Path, pattern: str) -
 
 
 def test_an_event_of_a_device_is_about_the_files_of_all_that_sits_on_it(tmp_path: Path) -> None:
-    tree = Tree(tmp_path)
+    tree = Machine(tmp_path)
     tree.node("tty1", "188:1", at="usb")
     files = DeviceFiles(tree.root)
     before = files.look("/dev/tty*")

@@ -9,8 +9,8 @@ from genericdp.host.cache import HostCache, Stale
 from genericdp.host.events import Uevent
 from genericdp.template import MAX_TEXT
 
+from tests.cases.machine import Machine
 from tests.fixtures.hanging import HangingRoot
-from tests.fixtures.make_tree import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,9 +25,9 @@ CARD = f"{GPU}/drm/card0"
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Tree:
+def tree(tmp_path: Path) -> Machine:
     """A GPU with a card."""
-    tree = Tree(tmp_path)
+    tree = Machine(tmp_path)
     tree.write(f"{GPU[1:]}/uevent", "DRIVER=amdgpu\n")
     tree.write(f"{GPU[1:]}/vendor", "0x1002\n")
     tree.link(f"{GPU[1:]}/subsystem", "../../../bus/pci")
@@ -41,7 +41,7 @@ def tree(tmp_path: Path) -> Tree:
     return tree
 
 
-def test_texts_are_stripped_and_remembered_until_their_device_is_forgotten(tree: Tree) -> None:
+def test_texts_are_stripped_and_remembered_until_their_device_is_forgotten(tree: Machine) -> None:
     facts = HostCache(tree.root)
     assert facts.attribute(GPU, "vendor") == "0x1002"
     assert facts.text("/proc/driver/information") == "Minor: 3"
@@ -73,7 +73,7 @@ def test_texts_are_stripped_and_remembered_until_their_device_is_forgotten(tree:
     ],
 )
 def test_what_cannot_be_read_is_lacking_with_the_reason(
-    tree: Tree, make: Callable[[Path], None], why: str | None
+    tree: Machine, make: Callable[[Path], None], why: str | None
 ) -> None:
     make(tree.directory / GPU[1:] / "strange")
     facts = HostCache(tree.root)
@@ -81,7 +81,7 @@ def test_what_cannot_be_read_is_lacking_with_the_reason(
     assert facts.why_unreadable(f"{GPU}/strange") == (why or "")
 
 
-def answers(tree: Tree, hanging: str, ask: Callable[[HostCache], T]) -> T:
+def answers(tree: Machine, hanging: str, ask: Callable[[HostCache], T]) -> T:
     """Return what is answered where one file hangs."""
     root = HangingRoot(tree.directory, hanging)
     try:
@@ -90,7 +90,7 @@ def answers(tree: Tree, hanging: str, ask: Callable[[HostCache], T]) -> T:
         root.answer()
 
 
-def test_a_read_that_hangs_is_lacking_too(tree: Tree) -> None:
+def test_a_read_that_hangs_is_lacking_too(tree: Machine) -> None:
     (tree.directory / GPU[1:] / "serial").write_text("1")
 
     def ask(facts: HostCache) -> tuple[str | None, str, str | None]:
@@ -101,7 +101,7 @@ def test_a_read_that_hangs_is_lacking_too(tree: Tree) -> None:
     assert found == (None, "reading it timed out", "0x1002")
 
 
-def test_a_uevent_that_hangs_leaves_its_device_without_properties(tree: Tree) -> None:
+def test_a_uevent_that_hangs_leaves_its_device_without_properties(tree: Machine) -> None:
     def ask(facts: HostCache) -> tuple[SysDevice | None, list[str], str]:
         card, members = facts.device(CARD), [member.syspath for member in facts.members("drm")]
         return card, members, facts.why_unreadable(f"{CARD}/uevent")
@@ -117,7 +117,7 @@ def test_a_uevent_that_hangs_leaves_its_device_without_properties(tree: Tree) ->
     "name", ["device/vendor", "parent/vendor", "device/../0000:0a:00.0/vendor", "to/serial"]
 )
 def test_an_attribute_behind_a_link_is_read_again_when_its_own_device_changes(
-    tree: Tree, name: str
+    tree: Machine, name: str
 ) -> None:
     tree.link(f"{CARD[1:]}/device", "../../../0000:0a:00.0")
     tree.link(f"{CARD[1:]}/parent", GPU)
@@ -132,7 +132,7 @@ def test_an_attribute_behind_a_link_is_read_again_when_its_own_device_changes(
         assert facts.attribute(CARD, name) == text
 
 
-def test_an_attribute_behind_a_link_to_what_is_no_ancestor(tree: Tree) -> None:
+def test_an_attribute_behind_a_link_to_what_is_no_ancestor(tree: Machine) -> None:
     """As ``physfn/…`` of a virtual function, whose parent lies next to it."""
     other = "/sys/devices/pci0000:00/0000:0b:00.0"
     tree.write(f"{other[1:]}/uevent", "")
@@ -147,7 +147,7 @@ def test_an_attribute_behind_a_link_to_what_is_no_ancestor(tree: Tree) -> None:
     assert facts.attribute(GPU, "physfn/numvfs") == "4"
 
 
-def test_an_attribute_of_what_sits_on_a_device_is_read_again_when_that_comes(tree: Tree) -> None:
+def test_an_attribute_of_what_sits_on_a_device_is_read_again_when_that_comes(tree: Machine) -> None:
     facts = HostCache(tree.root)
     assert facts.attribute(GPU, "net/ib0/address") is None
     tree.write(f"{GPU[1:]}/net/ib0/uevent", "")
@@ -234,7 +234,7 @@ FOREIGN = (
     ],
 )
 def test_an_event_concerns_what_was_read_and_nothing_else(
-    tree: Tree,
+    tree: Machine,
     ask: Callable[[HostCache], object],
     news: list[Uevent | str],
 ) -> None:
@@ -262,7 +262,7 @@ def test_an_event_concerns_what_was_read_and_nothing_else(
     ],
 )
 def test_any_event_may_be_about_what_its_own_device_does_not_tell_of(
-    tree: Tree, pattern: str
+    tree: Machine, pattern: str
 ) -> None:
     facts = HostCache(tree.root)
     facts.look(pattern)
@@ -271,7 +271,7 @@ def test_any_event_may_be_about_what_its_own_device_does_not_tell_of(
 
 
 @pytest.mark.parametrize("stale", [Stale(), Stale(all_files=True)], ids=["timer", "files"])
-def test_so_it_is_once_the_text_of_such_a_file_is_known(tree: Tree, stale: Stale) -> None:
+def test_so_it_is_once_the_text_of_such_a_file_is_known(tree: Machine, stale: Stale) -> None:
     tree.link(f"{GPU[1:]}/module", "../../../module/amdgpu")
     tree.write("sys/module/amdgpu/version", "1\n")
     facts = HostCache(tree.root)
@@ -281,7 +281,7 @@ def test_so_it_is_once_the_text_of_such_a_file_is_known(tree: Tree, stale: Stale
         facts.forget(stale)
 
 
-def test_the_last_of_several_records_that_go_concerns_every_device(tree: Tree) -> None:
+def test_the_last_of_several_records_that_go_concerns_every_device(tree: Machine) -> None:
     names = ("c1:3", "c1:5", "c1:7")
     for name in names:
         tree.write(f"run/udev/data/{name}", "")
@@ -294,14 +294,14 @@ def test_the_last_of_several_records_that_go_concerns_every_device(tree: Tree) -
     assert "there are no records" in facts.why_unreadable(CARD)
 
 
-def test_a_new_subsystem_concerns_who_looks_at_all_of_them(tree: Tree) -> None:
+def test_a_new_subsystem_concerns_who_looks_at_all_of_them(tree: Machine) -> None:
     facts = HostCache(tree.root)
     assert facts.subsystems() == ("drm", "pci")
     assert facts.concerns(event("/sys/devices/virtual/new/one", "new"))
     assert not facts.concerns(event("/sys/devices/virtual/drm/one", "drm"))
 
 
-def test_a_name_that_did_not_concern_anybody_is_found_by_who_asks_later(tree: Tree) -> None:
+def test_a_name_that_did_not_concern_anybody_is_found_by_who_asks_later(tree: Machine) -> None:
     facts = HostCache(tree.root)
     assert facts.paths("/dev/dri/render*") == ()
     tree.node("dri/card1", "226:1")
@@ -310,7 +310,7 @@ def test_a_name_that_did_not_concern_anybody_is_found_by_who_asks_later(tree: Tr
     assert facts.paths("/dev/dri/card*") == ("/dev/dri/card0", "/dev/dri/card1")
 
 
-def test_a_file_outside_sysfs_is_read_again_after_any_event(tree: Tree) -> None:
+def test_a_file_outside_sysfs_is_read_again_after_any_event(tree: Machine) -> None:
     facts = HostCache(tree.root)
     assert facts.text("/proc/driver/information") == "Minor: 3"
     tree.write("proc/driver/information", "Minor: 4\n")
@@ -318,7 +318,7 @@ def test_a_file_outside_sysfs_is_read_again_after_any_event(tree: Tree) -> None:
     assert facts.text("/proc/driver/information") == "Minor: 4"
 
 
-def test_links_and_globs(tree: Tree) -> None:
+def test_links_and_globs(tree: Machine) -> None:
     facts = HostCache(tree.root)
     assert facts.realpath(f"{GPU}/iommu_group") == "/sys/kernel/iommu_groups/20"
     assert facts.realpath(f"{GPU}/physfn") is None
@@ -327,7 +327,7 @@ def test_links_and_globs(tree: Tree) -> None:
     assert facts.paths("/sys/kernel/iommu_groups/*/type") == ("/sys/kernel/iommu_groups/20/type",)
 
 
-def test_devices_below_a_directory(tree: Tree) -> None:
+def test_devices_below_a_directory(tree: Machine) -> None:
     tree.write(f"{GPU[1:]}0/drm/card1/uevent", "")
     tree.link(f"{GPU[1:]}0/drm/card1/subsystem", "../../../../../class/drm")
     tree.link("sys/class/drm/card1", f"../../{GPU.removeprefix('/sys/')}0/drm/card1")
@@ -342,7 +342,7 @@ def test_devices_below_a_directory(tree: Tree) -> None:
     assert names(facts.members("drm")) == ["card0", "card1"]
 
 
-def test_what_moves_along_with_a_device_is_read_again(tree: Tree) -> None:
+def test_what_moves_along_with_a_device_is_read_again(tree: Machine) -> None:
     """The kernel reports the device that moves, and of nothing that belongs to it."""
     facts = HostCache(tree.root)
     (card,) = facts.members("drm")
@@ -359,7 +359,7 @@ def test_what_moves_along_with_a_device_is_read_again(tree: Tree) -> None:
     assert file.identity.syspath == f"{moved}/drm/card0"
 
 
-def test_an_event_of_a_device_does_not_hide_others_of_its_subsystem(tree: Tree) -> None:
+def test_an_event_of_a_device_does_not_hide_others_of_its_subsystem(tree: Machine) -> None:
     facts = HostCache(tree.root)
     card = facts.device(CARD)
     assert card is not None
@@ -371,7 +371,7 @@ def test_an_event_of_a_device_does_not_hide_others_of_its_subsystem(tree: Tree) 
     assert [member.name for member in facts.members("pci")] == ["0000:0a:00.0", "0000:0b:00.0"]
 
 
-def test_only_a_new_device_without_a_record_is_awaited(tree: Tree) -> None:
+def test_only_a_new_device_without_a_record_is_awaited(tree: Machine) -> None:
     facts = HostCache(tree.root)
     assert not facts.awaited(CARD)
     facts.awaiting = {CARD}

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.budget import examples
-from tests.fixtures.make_tree import Tree
+from tests.cases.machine import Machine
 from tests.testbeds import loading
 from tests.testbeds.telling import Told, told_by_genericdp
 
@@ -127,7 +127,7 @@ def names(devices: SysDevices, subsystem: str) -> list[str]:
 
 
 def test_members_are_in_natural_order_also_after_an_event(tmp_path: Path) -> None:
-    tree = Tree(tmp_path)
+    tree = Machine(tmp_path)
     for number in (10, 2, 1):
         path = f"sys/devices/virtual/tty/ttyS{number}"
         tree.write(f"{path}/uevent", "")
@@ -175,7 +175,7 @@ def test_a_record_that_is_written_later_is_found(adapters: Root) -> None:
 def test_a_subsystem_that_is_new_is_named(adapters: Root) -> None:
     devices = SysDevices(adapters)
     assert "misc" not in devices.subsystems()
-    tree = Tree(Path(adapters.real("/")))
+    tree = Machine(Path(adapters.real("/")))
     node = "/sys/devices/virtual/misc/fuse"
     tree.node("fuse", "10:229")
     tree.link(f"{node[1:]}/subsystem", "../../../../class/misc")

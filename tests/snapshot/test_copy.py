@@ -19,7 +19,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.budget import examples
-from tests.fixtures.make_tree import Tree
+from tests.cases.machine import Machine as Tree
 from tests.testbeds import loading
 from tests.testbeds.damaging import DAMAGES, damage, mend, paths_of
 

@@ -56,8 +56,8 @@ class Entry:
 
     @property
     def subsystem(self) -> str:
-        """Its bus or class."""
-        return self.kernel["SUBSYSTEM"]
+        """Its bus or class; empty if it has none."""
+        return self.kernel.get("SUBSYSTEM", "")
 
     @property
     def number(self) -> str:
@@ -109,7 +109,9 @@ def build(testbed: Path, directory: Path) -> Root:
 
 def build_entries(entries: Sequence[Entry], directory: Path) -> None:
     """Add devices to a copied tree, which may be empty."""
-    for path in ("dev", "run/udev/data", "sys/dev/char", "sys/dev/block"):
+    # Without a device that udev would know, as on a machine without udev.
+    of_udev = [] if entries and not any(entry.subsystem for entry in entries) else ["run/udev/data"]
+    for path in ("dev", *of_udev, "sys/dev/char", "sys/dev/block"):
         (directory / path).mkdir(parents=True, exist_ok=True)
     for entry in entries:
         _add_device(directory, entry)
@@ -124,7 +126,7 @@ def build_entries(entries: Sequence[Entry], directory: Path) -> None:
 def remove_entry(entry: Entry, directory: Path) -> None:
     """Remove a device from a copied tree, with its node, its links, and its record."""
     device = directory / f"sys{entry.path}"
-    for link in (_member(directory, entry), *_node_links(directory, entry)):
+    for link in (*_members(directory, entry), *_node_links(directory, entry)):
         link.unlink(missing_ok=True)
     (directory / "run/udev/data" / record_name(entry)).unlink(missing_ok=True)
     shutil.rmtree(device)
@@ -138,21 +140,23 @@ def _add_device(directory: Path, entry: Entry) -> None:
     _write(device / "uevent", "".join(f"{k}={v}\n" for k, v in kernel.items()).encode())
     for attribute, content in entry.attributes.items():
         _write(device / attribute, content)
-    member = _member(directory, entry)
-    add_link(member, device)
-    add_link(device / "subsystem", directory / "sys" / _subsystem_of(entry))
+    for member in _members(directory, entry):
+        add_link(member, device)
+        add_link(device / "subsystem", directory / "sys" / _subsystem_of(entry))
 
 
 def _subsystem_of(entry: Entry) -> str:
     return f"{'bus' if entry.subsystem in _BUSES else 'class'}/{entry.subsystem}"
 
 
-def _member(directory: Path, entry: Entry) -> Path:
-    """Return the link to a device among those of its subsystem."""
+def _members(directory: Path, entry: Entry) -> list[Path]:
+    """Return the link to a device among those of its subsystem, if it has one."""
+    if not entry.subsystem:
+        return []
     members = directory / "sys" / _subsystem_of(entry)
     if entry.subsystem in _BUSES:
         members /= "devices"
-    return members / entry.path.rpartition("/")[2]
+    return [members / entry.path.rpartition("/")[2]]
 
 
 def _node_links(directory: Path, entry: Entry) -> list[Path]:
