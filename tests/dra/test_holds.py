@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -211,6 +212,14 @@ async def test_requests_of_a_pod_that_use_one_path_are_logged(node: DraNode) -> 
             " both give /dev/s0"
         )
         assert "put $(claim.name) and $(claim.request) into containerPath" in line
+
+
+async def test_requests_of_a_claim_that_contradict_each_other_are_logged(node: DraNode) -> None:
+    node.host.plug("ttyUSB1")
+    async with node.serving(by_dra(inject=PORT)) as daemon:
+        await node.offers(POOL, USB0, USB1)
+        await node.prepare(node.allocate(requests={"a": (USB0,), "b": (USB1,)}))
+        await daemon.log.says("its requests give PORT different values")
 
 
 @pytest.mark.parametrize(
@@ -488,14 +497,28 @@ async def test_an_administrator_releases_a_claim(node: DraNode) -> None:
         assert [found.claim and found.claim.name for found in read_records(records)] == ["other"]
 
 
-async def test_claims_of_a_former_name_of_the_driver_hold_too(node: DraNode) -> None:
-    node.host.plug("ttyUSB1")
+async def claim_of_a_former_name(node: DraNode, **keys: object) -> Path:
+    """Leave a claim for ttyUSB0 as the driver of another name does, and return its directory."""
     async with node.serving(by_dra()):
         claim = await node.claim(name="former")
     directory = node.root / "plugins/former.io/claims"
     directory.parent.mkdir()
-    node.edit_record(claim, driver="former.io")
+    node.edit_record(claim, driver="former.io", **keys)
     node.record_file(claim).parent.rename(directory)
+    return directory
+
+
+async def test_a_claim_of_a_former_name_ends_with_a_reboot_and_the_api(node: DraNode) -> None:
+    await claim_of_a_former_name(node, bootID="another")
+    async with node.serving(by_dra()):
+        await node.is_held(USB0, by="former by the DRA driver former.io")
+        node.server.remove("resourceclaims", "former", "default")
+        await node.prepare(node.allocate(USB0, name="other"))
+
+
+async def test_claims_of_a_former_name_of_the_driver_hold_too(node: DraNode) -> None:
+    node.host.plug("ttyUSB1")
+    directory = await claim_of_a_former_name(node)
     (directory / "unknown.json").write_text("of another vendor")
     async with node.serving(by_dra(), resource(OTHER, "/dev/none*")) as daemon:
         await node.is_held(USB0, by="former by the DRA driver former.io")
