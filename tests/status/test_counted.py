@@ -8,6 +8,7 @@ from tests.config.changing import BAD
 from tests.world import World, resource, serial
 
 NAME = "example.com/serial"
+OTHER = "example.com/other"
 
 
 async def test_registrations_lists_and_allocations_are_counted(world: World) -> None:
@@ -34,7 +35,8 @@ async def test_registrations_lists_and_allocations_are_counted(world: World) -> 
 async def test_a_device_that_is_forgotten_is_counted_and_missed(world: World) -> None:
     world.host.plug("ttyUSB0")
     world.host.plug("ttyUSB1")
-    async with world.serving(serial(forgetAfterSeconds=0, expect=2)) as daemon:
+    at_least = resource(OTHER, "/dev/none", expect={"min": 1})
+    async with world.serving(serial(forgetAfterSeconds=0, expect=2), at_least) as daemon:
         await daemon.registered(NAME)
         await daemon.counts_so(lambda found: found.get(f"devices_missing{{{NAME}}}") == 0)
         world.host.unplug("ttyUSB0")
@@ -42,6 +44,9 @@ async def test_a_device_that_is_forgotten_is_counted_and_missed(world: World) ->
         found = await daemon.metrics()
         assert found[f"devices_forgotten_total{{{NAME}}}"] == 1
         assert found[f"devices_expected{{{NAME}}}"] == found[f"devices_expected_max{{{NAME}}}"] == 2
+        assert found[f"devices_expected{{{OTHER}}}"] == found[f"devices_missing{{{OTHER}}}"] == 1
+        without_a_maximum = {f"devices_{name}{{{OTHER}}}" for name in ("expected_max", "surplus")}
+        assert without_a_maximum.isdisjoint(found)
         assert f"device_unhealthy{{ttyUSB0,gone,{NAME}}}" not in found
         world.host.unplug("ttyUSB1")
         await daemon.counts_so(lambda found: found[f"devices_missing{{{NAME}}}"] == 2)
