@@ -102,9 +102,10 @@ def carried_over(
         since = _missing_since(former, now)
         due = _forgotten_at(resource, since)
         entry = former.after(event, *reasons)
-        evicted_at = inf
+        gone_since = inf
         if resource.unhealthy_taint is TaintEffect.NO_EXECUTE and reasons[0].code in _HARDWARE:
-            evicted_at = since + EVICTION_SECONDS
+            gone_since = min(former.gone_since, now)
+        evicted_at = gone_since + EVICTION_SECONDS
         is_long_gone = evicted_at <= now
         next_change = due if is_long_gone else min(due, evicted_at)
         entry = replace(
@@ -113,6 +114,7 @@ def carried_over(
             withheld={},
             since=since,
             due=next_change,
+            gone_since=gone_since,
             is_long_gone=is_long_gone,
         )
         name = Name(resource.name, device_id, resource.served_by)
@@ -128,7 +130,7 @@ def _completed(
     lacking = (*entry.device.missing, *map(why_gone.of_member, lost))
     due = _forgotten_at(resource, min(lost.values(), default=inf))
     if lost or entry.lost or entry.withheld or entry.due != due:
-        entry = replace(entry, lost=lost, withheld={}, due=due)
+        entry = replace(entry, lost=lost, withheld={}, due=due, gone_since=inf, is_long_gone=False)
     return entry.after(Event.INCOMPLETE, *lacking) if lacking else entry
 
 

@@ -48,6 +48,8 @@ class Entry(Generic[SubjectT_co]):
     """Its missing members, each with the time since when."""
     withheld: Mapping[str, Reason] = field(default_factory=dict)
     """Why shares of it are Unhealthy although the device is healthy, by share."""
+    gone_since: float = inf
+    """Since when its hardware has been missing, on that clock; infinite if that is not known."""
     is_long_gone: bool = False
     """Whether its hardware has been missing long enough to evict the pods that have it."""
     has_former_shares: bool = False

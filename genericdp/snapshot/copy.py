@@ -53,10 +53,10 @@ _SKIPPED_FILES = (
     # Reads that query a link, a bus or firmware, start a conversion, or take a second.
     *("w1_slave", "eeprom", "nvram", "pcrs", "measurements", "dump"),
     # Graphics cards: a read wakes a sleeping card.
-    *("pp_*", "gpu_metrics", "pm_metrics", "*_busy_percent", "mem_info_*"),
+    *("pp_*", "gpu_metrics", "pm_metrics", "*_busy_percent"),
     # Counters and measurements: a different value at each read.
     *("gt_*", "*_freq", "*_freq_*", "throttle_*"),
-    *("stat", "inflight", "urbnum", "uptime", "*_usage", "*_count"),
+    *("stat", "inflight", "urbnum", "uptime", "*_usage", "*_count", "mem_info_*_used"),
     *("carrier_*", "*_time", "*_ns", "*_bytes", "*_errors", "aer_*"),
     *("meminfo", "vmstat", "numastat", "*_stats", "*_stat"),
     # These may be secrets, or a user's own text.

@@ -50,7 +50,7 @@ def hold(share: str = "STICK::1", resource: str = "example.com/serial") -> dict[
 
 def record(uid: str = UID, *, hours: float = 3, **more: object) -> dict[str, Any]:
     return {
-        "version": 3,
+        "version": 4,
         "uid": uid,
         "namespace": "default",
         "name": "stick",
@@ -58,6 +58,7 @@ def record(uid: str = UID, *, hours: float = 3, **more: object) -> dict[str, Any
         "bootID": "",
         "prepared": True,
         "perRequest": False,
+        "podClaim": "",
         "preparedAt": time.time() - hours * 3600 - 60,  # noqa: TID251  # as in records
         "holds": [hold()],
         **dict.fromkeys(("results", "devices", "edits", "requests"), ()),

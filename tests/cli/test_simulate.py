@@ -250,7 +250,8 @@ async def test_resource_slices_show_what_claims_can_have_and_follow_changes(plac
         assert (len(first), first[-2]) == (22, "  and 13 more: -o json has all")
         place.host.unplug("ttyUSB0")
         read = await until_line(process, "ttyUSB0: /dev/ttyUSB0 does not exist")
-        assert "n/example.com/serial, slice 1 of 1: 0 devices\nUnhealthy:" in read
+        assert "n/example.com/serial, slice 1 of 1: 30 devices" in read
+        assert ', id "ttyUSB0", taint genericdp.io/missing=gone:NoSchedule\n' in read
 
 
 CARD = """\

@@ -26,7 +26,7 @@ _OF_FORMAT = {
     "path-template": "/sys/a",
     "path-glob-template": "/dev/a*",
     "directory-template": "/opt/a",
-    "re2": "(?P<a>a)",
+    "re2": "(?P<a>.*)",
     "resource-name": "example.com/a",
     "resource-names": "example.com/a*",
     "value-name": "v",

@@ -83,7 +83,7 @@ async def test_the_status_has_pods_and_names_in_slices_of_a_claimed_device_at_on
             NAME, lambda found: pods_of(found) == ["default/reader", "default/second"]
         )
         assert await node.unprepare(claim) == ""
-        assert (await daemon.resource(NAME))["devices"][0]["holders"] == []
+        await daemon.shows(NAME, lambda found: found["devices"][0]["holders"] == [])
 
 
 def pods_of(found: dict[str, Any]) -> list[str] | None:

@@ -248,6 +248,19 @@ def test_pods_may_be_evicted_once_the_hardware_has_been_missing_for_30_seconds()
     }
 
 
+def test_time_in_which_hardware_could_not_be_read_does_not_count() -> None:
+    spec = replace(resource("serial", "/dev/ttyUSB*"), unhealthy_taint=NO_EXECUTE)
+    before = decision([spec], [USB0, USB1]).lists
+    hanging = decision([spec], [USB0, USB1], before, now=1.0, hanging=["/dev/ttyUSB*"]).lists
+    gone = decision([spec], [USB1], hanging, now=100.0)
+    entry = gone.lists[spec.name].devices["ttyUSB0"]
+    assert (entry.state, entry.is_long_gone, gone.due) == (State.MISSING, False, 130.0)
+    late = decision([spec], [USB1], gone.lists, now=131.0).lists
+    assert late[spec.name].devices["ttyUSB0"].is_long_gone
+    again = decision([spec], [USB0, USB1], late, now=132.0).lists[spec.name]
+    assert not any(entry.is_long_gone for entry in again.devices.values())
+
+
 @pytest.mark.parametrize(
     "keys",
     [
