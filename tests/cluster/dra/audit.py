@@ -41,5 +41,7 @@ class Audit:
         return [
             f"{request['verb']} {request['responseStatus']['code']}"
             for request in self.requests(user)
-            if request["objectRef"]["resource"] == "resourceslices" and request["verb"] in _WRITES
+            if request["objectRef"]["resource"] == "resourceslices"
+            and request["verb"] in _WRITES
+            and "dryRun=" not in request["requestURI"]
         ]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tests.cluster.dra.bench import Bench
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.clusters("1.37.0")]
 
 DISKS = (61, 62)
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.cluster
 
+WITH_TAINTS = pytest.mark.clusters("1.37.0", "1.36.3")
 STICKS = "stick.example.com"
 # Without an effect, a toleration is for the scheduler only.
 TOLERANT = {"tolerations": [{"operator": "Exists", "effect": "NoExecute"}]}
@@ -65,6 +66,7 @@ def health_of(entry: Pod) -> list[dict[str, Any]]:
     ]
 
 
+@WITH_TAINTS
 def test_a_probe_that_fails_is_in_the_status_of_a_pod_and_evicts_those_that_do_not_tolerate_it(
     sticks: Bench,
 ) -> None:
@@ -99,6 +101,7 @@ def test_a_probe_that_fails_is_in_the_status_of_a_pod_and_evicts_those_that_do_n
         assert stays.is_running()
 
 
+@WITH_TAINTS
 def test_a_pod_with_plain_limits_stays_on_a_device_that_fails(sticks: Bench) -> None:
     plain = pod("plain", container(limits={STICK: 1}))
     with sticks.made(plain, *with_stick("goes")) as pods:
@@ -110,6 +113,7 @@ def test_a_pod_with_plain_limits_stays_on_a_device_that_fails(sticks: Bench) -> 
             assert health_of(pods["plain"]) == []
 
 
+@WITH_TAINTS
 def test_the_pod_follows_the_stick(bench: Bench) -> None:
     loop.add(80)
     bench.await_devices(STICK, "loop80")
@@ -150,6 +154,7 @@ def test_the_pod_follows_the_stick(bench: Bench) -> None:
     loop.remove_all()
 
 
+@WITH_TAINTS
 def test_a_restarted_daemon_evicts_no_pod(sticks: Bench) -> None:
     with sticks.made(*with_stick("stays")) as pods:
         running = pods["stays"].await_running()
@@ -171,6 +176,22 @@ def test_a_restarted_daemon_evicts_no_pod(sticks: Bench) -> None:
         ]
         assert taints == []
         assert all(slice_["spec"]["driver"] == DRIVER for slice_ in sticks.slices(STICK))
+
+
+@pytest.mark.clusters("1.34.4")
+def test_where_the_cluster_drops_taints_a_device_that_fails_leaves_its_slice(
+    sticks: Bench,
+) -> None:
+    with broken(sticks, "loop80"):
+        sticks.await_devices(STICK, "loop81")
+        (slice_,) = sticks.slices(STICK)
+        assert [device["name"] for device in slice_["spec"]["devices"]] == ["loop81"]
+        eventually(
+            lambda: sticks.status()["apiServerLacks"],
+            lambda text: "drops taints of devices" in text,
+            what="the status says what the API server lacks",
+        )
+    sticks.await_devices(STICK, "loop80", "loop81")
 
 
 def test_each_device_of_several_claims_and_requests_is_in_the_container(sticks: Bench) -> None:
