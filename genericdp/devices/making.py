@@ -38,6 +38,7 @@ from genericdp.printing import printable
 from genericdp.reasons import Code, Reason
 from genericdp.template import (
     MAX_TEXTS,
+    LackingValueError,
     Template,
     UnusableValueError,
     bind,
@@ -276,11 +277,20 @@ class _Maker:
     def _check(self, device: Device, first: Candidate, injected: Iterable[_Injection]) -> None:
         """Raise UnusableValueError if no container can get the device."""
         # Otherwise there is nothing to check: a node at its own path.
-        if device.members or any(
-            injection.inject.devices or injection.inject.mounts or injection.inject.annotations
-            for injection in injected
+        if (
+            device.members
+            or device.capacity
+            or any(
+                injection.inject.devices or injection.inject.mounts or injection.inject.annotations
+                for injection in injected
+            )
         ):
-            edits([device])
+            try:
+                edits([device])
+            except LackingValueError as error:
+                amounts = device.capacity.items()
+                causes = (f"{name}: {value.note}" for name, value in amounts if value.note)
+                raise LackingValueError("; ".join([str(error), *causes])) from error
         given = (device.nodes, device.given_mounts, device.env, device.annotations, device.cdi)
         if not device.missing and not any(given):
             raise UnusableValueError(_nothing_to_give(first, self._host), Code.NOTHING_TO_INJECT)
