@@ -50,7 +50,7 @@ class _Served:
     socket: Path
     events: AsyncIterator[Event]
     devices: dict[str, list[str]] = field(default_factory=dict)
-    """By slice."""
+    """Those without a taint, by slice."""
 
     async def until(self, count: int) -> None:
         """Wait until slices show this many devices."""
@@ -61,14 +61,17 @@ class _Served:
                     if kind == "DELETED":
                         del self.devices[item["metadata"]["name"]]
                     elif kind != "BOOKMARK":
-                        names = [device["name"] for device in item["spec"].get("devices", ())]
-                        self.devices[item["metadata"]["name"]] = names
+                        self.devices[item["metadata"]["name"]] = [
+                            device["name"]
+                            for device in item["spec"].get("devices", ())
+                            if not device.get("taints")
+                        ]
         except TimeoutError as error:
             raise RuntimeError(f"{len(self.names)} devices are in slices, not {count}") from error
 
     @property
     def names(self) -> list[str]:
-        """Those of all devices."""
+        """Those of all devices without a taint."""
         return [name for names in self.devices.values() for name in names]
 
 
