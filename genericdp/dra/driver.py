@@ -170,8 +170,13 @@ class DraDriver:
             # Claims may hold devices that the device plugin would give away. But if reading hangs,
             # it may hang forever, and if there can be no directory, there can be no records: then
             # the device plugin serves its resources of the config.
-            new = [name for name in wanted if self._active_as(name) is None]
-            self._apply(wanted, dict.fromkeys(new, _Verdict(trouble, None)))
+            served_by = {name: last.served_by for name in wanted if (last := self._active_as(name))}
+            waiting = {
+                name: _Verdict(trouble, served_by.get(name))
+                for name, resource in wanted.items()
+                if served_by.get(name) is not resource.served_by
+            }
+            self._apply(wanted, waiting)
             return self._active
         moving = {name: resource for name, resource in wanted.items() if self._moves(resource)}
         pods: Collection[str] | _Verdict = _Verdict(trouble, None)

@@ -289,6 +289,25 @@ async def test_what_dra_has_served_is_unknown_at_the_start_so_the_device_plugin_
         await node.world.listed(NAME, "ttyUSB0")
 
 
+async def test_what_dra_has_served_is_unknown_at_the_switch_to_it_so_all_stays_as_it_was(
+    node: DraNode,
+) -> None:
+    served = node.settings.served_file
+    with never_both(node):
+        async with node.serving(by_plugin()) as daemon:
+            await node.world.container(serial=1)
+            served.parent.mkdir()
+            served.symlink_to(served)  # it leads in a circle
+            await daemon.takes(by_dra())
+            await daemon.shows(NAME, lambda found: "cannot be read" in found["contested"])
+            assert (await daemon.resource(NAME))["servedBy"] == "devicePlugin"
+            await node.world.allocated(NAME, ["ttyUSB0"])
+            served.unlink()
+            await contested(daemon, BY_PODS)
+            node.world.kubelet.admitter.remove(POD)
+            await node.offers(POOL, USB0)
+
+
 async def test_the_device_plugin_waits_until_the_slices_are_deleted(node: DraNode) -> None:
     with never_both(node):
         async with node.serving(by_dra()) as daemon:
