@@ -190,11 +190,13 @@ class ApiAccessError(ApiError):
 
 @asynccontextmanager
 async def ungrouped() -> AsyncIterator[None]:
-    """Take a GenericdpError out of an exception group: one message is enough for a user."""
+    """Take a GenericdpError or OSError out of an exception group: one message is enough for a
+    user.
+    """
     try:
         yield
     except BaseExceptionGroup as group:
-        own, others = group.split(GenericdpError)
+        own, others = group.split((GenericdpError, OSError))
         if own is None or others is not None:
             raise
         error: BaseException = own

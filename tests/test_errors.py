@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from genericdp.errors import KubeletError, Problem, UsageError, ungrouped
 from genericdp.printing import printable
+from genericdp.repeat import explained
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,6 +34,13 @@ async def test_an_error_of_ours_comes_alone_out_of_nested_groups() -> None:
                     inner.create_task(fail(UsageError("do this")))
 
             outer.create_task(nested())
+
+
+async def test_an_error_of_the_system_comes_alone_out_of_a_group(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        async with ungrouped(), asyncio.TaskGroup() as tasks:
+            tasks.create_task(asyncio.to_thread((tmp_path / "x").read_bytes))
+    assert explained(caught.value, "") == f"{tmp_path}/x: no such file or directory"
 
 
 async def test_a_mistake_of_ours_keeps_its_traceback_and_its_group() -> None:

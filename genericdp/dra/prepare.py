@@ -650,7 +650,8 @@ class ClaimPreparer:
         """Ask the API server about each prepared claim, now and then."""
         while True:
             self._pods = {uid: self._pods[uid] for uid in self._pods if uid in self.records.claims}
-            await self._read_others()
+            with suppress(OSError):  # then as last read; Prepare needs them and says why
+                await self._read_others()
             for claim in (*self.records.claims.values(), *self._others):
                 try:
                     await self.check(claim)

@@ -14,7 +14,7 @@ from genericdp.dra.claims import read_records, release_marker
 from genericdp.settings import ClaimTiming
 from genericdp.simulator.pods import Container, Pod
 
-from tests.dra.claims import plug_stick, unplug_stick
+from tests.dra.claims import Machine, Process, plug_stick, unplug_stick
 from tests.dra.node import (
     DRIVER,
     NAME,
@@ -29,6 +29,8 @@ from tests.dra.node import (
     refused,
 )
 from tests.dra.test_claims import INDEXED
+from tests.polling import poll_until
+from tests.resource_limits import spare_descriptors
 from tests.world import Daemon, resource
 
 OTHER_POOL = f"{NODE}/{OTHER}"
@@ -525,3 +527,18 @@ async def test_claims_of_a_former_name_of_the_driver_hold_too(node: DraNode) -> 
         await node.prepare(node.allocate(USB1, name="other"))
         await daemon.takes(by_dra(OTHER))
         await daemon.shows(OTHER, refused(f"claim default/former has it as ttyUSB0 of {NAME}"))
+
+
+async def test_claims_are_asked_about_though_those_of_other_drivers_cannot_be_read(
+    tmp_path: Path,
+) -> None:
+    (directory := tmp_path / f"plugins/{DRIVER}").mkdir(parents=True)
+    machine = Machine(tmp_path, "ttyUSB0")
+    process = Process(machine, directory)
+    machine.allocate("gone", [*machine.shares])
+    assert await process.prepare("gone") == ""
+    machine.claims.clear()
+    with spare_descriptors(0):
+        watching = asyncio.get_running_loop().create_task(process.preparer.watch())
+        await poll_until(lambda: watching.done() or process.preparer.withheld)
+        assert watching.cancel(), "it has ended"
