@@ -40,6 +40,7 @@ from genericdp.dra.given import (
 )
 from genericdp.errors import DAMAGE, GenericdpError, reason_of
 from genericdp.host.workers import HangingError, finish, in_worker
+from genericdp.jsonvalues import from_record
 from genericdp.prepare import CallTimeouts, counted, limited, log_given
 from genericdp.printing import first_few, printable, shortened
 from genericdp.repeat import Latch, explained
@@ -848,21 +849,21 @@ def _pods_of(found: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the pods that use a ResourceClaim, as ``default/listen``."""
     return tuple(
         f"{found['metadata']['namespace']}/{consumer['name']}"
-        for consumer in found["status"].get("reservedFor") or ()
+        for consumer in (found.get("status") or {}).get("reservedFor") or ()
         if consumer.get("resource") == "pods"
     )
 
 
 def _results(found: Mapping[str, Any], driver: str) -> tuple[Result, ...]:
-    """Return the allocation results of a ResourceClaim that are for a driver."""
-    allocation = found.get("status", {}).get("allocation") or {}
+    """Return the allocation results of a claim that are for a driver; raise one of DAMAGE."""
+    allocation = (found.get("status") or {}).get("allocation") or {}
     return tuple(
         Result(
             # The kubelet expects the request without the subrequest (``request/subrequest``).
             request=result["request"].partition("/")[0],
             subrequest=result["request"].partition("/")[2],
-            pool=result["pool"],
-            device=result["device"],
+            pool=from_record(str, result["pool"]),
+            device=from_record(str, result["device"]),
             admin=result.get("adminAccess") is True,
             share_id=_share_id(result),
             consumed={

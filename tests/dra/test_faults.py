@@ -221,7 +221,7 @@ async def test_a_claim_that_is_no_proper_object_is_refused(node: DraNode) -> Non
         claim = node.allocate(USB0)
         metadata = {"name": "claim", "namespace": "default", "uid": claim.uid}
         wrong: list[object] = [3, [3], [{}], [{"driver": DRIVER}], [result(request=3)]]
-        for results in (*wrong, [result(pool=[])]):
+        for results in (*wrong, [result(pool=[])], [result(device=[])]):
             status = {"allocation": {"devices": {"results": results}}}
             content = json.dumps({"metadata": metadata, "status": status}).encode()
             with node.server.failing(target="resourceclaims", content=content):

@@ -29,6 +29,7 @@ from tests.dra.node import (
     refused,
 )
 from tests.dra.test_claims import INDEXED
+from tests.dra.test_faults import changed, result
 from tests.polling import poll_until
 from tests.resource_limits import spare_descriptors
 from tests.world import Daemon, resource
@@ -402,6 +403,22 @@ async def test_the_device_of_a_claim_that_is_gone_in_the_api_is_withheld_until_u
         assert node.given(claim)
         assert await node.unprepare(claim) == ""
         await node.offers(POOL, USB0, USB1)
+
+
+async def test_a_claim_is_withheld_once_it_has_no_status_but_not_if_that_is_malformed(
+    node: DraNode,
+) -> None:
+    async with node.serving(by_dra(), **often(node)):
+        claim = await node.claim()
+        changed(node, "claim", results=[result(device=[])])
+        asked = len(node.server.requests)
+        await node.until(lambda: len(node.server.requests) > asked + 2)
+        assert node.pools() == {POOL: [USB0]}
+        metadata = {"name": "claim", "namespace": "default", "uid": claim.uid}
+        node.server.put("resourceclaims", {"metadata": metadata, "spec": {}})
+        await node.offers(POOL)
+        assert "nothing of genericdp.io is allocated" in await node.refusal(claim)
+        assert node.kubelet.registrations.value == 1, "the driver has ended meanwhile"
 
 
 async def test_what_a_reboot_and_the_api_have_ended_is_free(node: DraNode) -> None:
