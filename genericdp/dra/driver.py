@@ -591,24 +591,36 @@ class DraDriver:
         Yield a descriptor of the locked file. On exit, forget what ``_serve`` has started.
         """
         directory = self._settings.directory
+        path = directory / "lock"
 
         def opened() -> BinaryIO:
             directory.mkdir(mode=0o700, exist_ok=True)
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-            return os.fdopen(os.open(directory / "lock", flags, 0o600), "rb+", buffering=0)
+            return os.fdopen(os.open(path, flags, 0o600), "rb+", buffering=0)
 
-        with await in_worker(opened, directory) as file:
-            while not lock(file.fileno(), exclusive=True):
-                if not self.is_standby:
-                    log.info("another instance serves the DRA driver: waiting for its end")
-                self.is_standby = True
-                self.trouble.value = "another instance of genericdp on this node serves it"
-                await asyncio.sleep(self._settings.standby)
-            self.is_standby = False
+        def is_removed() -> bool:
+            """Return whether another process has removed the file before it was locked."""
             try:
-                yield file.fileno()
-            finally:
-                self._parts = None
+                return not os.path.samestat(os.fstat(file.fileno()), path.stat())
+            except FileNotFoundError:
+                return True
+
+        while True:
+            with await in_worker(opened, directory) as file:
+                while not lock(file.fileno(), exclusive=True):
+                    if not self.is_standby:
+                        log.info("another instance serves the DRA driver: waiting for its end")
+                    self.is_standby = True
+                    self.trouble.value = "another instance of genericdp on this node serves it"
+                    await asyncio.sleep(self._settings.standby)
+                if await in_worker(is_removed, path):
+                    continue
+                self.is_standby = False
+                try:
+                    yield file.fileno()
+                finally:
+                    self._parts = None
+                return
 
     @property
     def why_lacking(self) -> str:

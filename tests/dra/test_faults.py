@@ -361,6 +361,22 @@ async def test_a_second_instance_serves_as_device_plugin_and_takes_dra_over(node
             assert await node.unprepare(claim) == ""
 
 
+async def test_one_instance_serves_after_the_directory_of_the_driver_was_removed(
+    node: DraNode,
+) -> None:
+    async with serving(node) as first, node.serving(by_dra()):
+        await healed(node, first)
+        claim = await node.claim()
+        record = node.record(claim)
+        await first.log.says("another instance serves the DRA driver")
+        shutil.rmtree(node.state_directory)
+        await first.log.says("another instance serves the DRA driver", times=2)
+        assert first.log.count("another process has removed") == 1, "the other one took it, too"
+        await node.is_held(USB0)
+        assert node.record(claim) == record
+        assert await node.unprepare(claim) == ""
+
+
 async def test_a_hook_that_hangs_holds_up_its_own_claim_only(node: DraNode) -> None:
     gate = node.directory / "gate"
     hang = f'[ "$GENERICDP_DEVICE_ID" != ttyUSB0 ] || [ -e {gate} ] || exec sleep 600'
