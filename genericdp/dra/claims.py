@@ -24,6 +24,7 @@ from genericdp.errors import DAMAGE, UnusableDeviceError, is_shortage, reason_of
 from genericdp.host.workers import in_worker
 from genericdp.jsonvalues import KEY, as_record, count_values, from_record, parse_json
 from genericdp.model import ServedBy
+from genericdp.repeat import explained
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -376,6 +377,15 @@ class ClaimRecords:
             raise
         self.reserve(claim)
         self.unreadable.pop(claim.uid, None)
+
+    async def write_again(self) -> None:
+        """Write all records; log those that cannot be written."""
+        for claim in self.claims.values():
+            try:
+                await self.write(claim)
+            except (OSError, ClaimError) as error:
+                why = explained(error, self.directory)
+                log.error("the record of claim %s cannot be written again: %s", claim, why)
 
     async def remove(self, uid: str) -> None:
         """Remove a record, so that other claims can get the hardware; raise OSError.

@@ -507,8 +507,7 @@ class DraDriver:
                         await self._update_specs(preparer)
             finally:
                 if not os.fstat(locked).st_nlink:  # the records disappeared with the directory
-                    for claim in records.claims.values():
-                        await records.write(claim)
+                    await records.write_again()
 
     async def _load_claims(
         self, records: ClaimRecords, client: ApiClient, slices: StoredSlices

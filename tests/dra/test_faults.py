@@ -307,6 +307,24 @@ async def test_a_directory_of_the_driver_that_is_removed_comes_back(node: DraNod
         await healed(node, daemon)
 
 
+async def test_a_record_that_cannot_be_written_again_takes_no_other_one_along(
+    node: DraNode,
+) -> None:
+    node.host.plug("ttyUSB1")
+    async with node.serving(by_dra()) as daemon:
+        first, second = await node.claim(name="first"), await node.claim(USB1, name="second")
+        record = node.record(second)
+        shutil.rmtree(node.state_directory)
+        node.record_file(first).mkdir(parents=True)  # in the way of the record
+        await node.until(lambda: node.record(second) == record)
+        await daemon.log.says("the record of claim default/first cannot be written again: ")
+        node.record_file(first).rmdir()
+        await node.refuses(
+            node.allocate(USB1, name="another"), "is prepared for claim default/second"
+        )
+        assert await node.unprepare(second) == ""
+
+
 async def test_a_kubelet_that_restarts_finds_driver_and_slices_again(node: DraNode) -> None:
     async with serving(node) as daemon:
         await healed(node, daemon)
