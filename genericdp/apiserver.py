@@ -553,6 +553,7 @@ def _error(code: object, status: Json, retry_after: float = 0.0) -> ApiError:
             )
         case 404 if not reason or "could not find the requested resource" in message:
             text = f"the API server is older than Kubernetes 1.34, or has no such API: {message}"
+            reason = ""  # NotFound is for an object that does not exist
         case _:
             text = f"the API server answers {number or 'with an error'}: {message}"
     return ApiError(text, status=number, reason=reason, retry_after=retry_after)

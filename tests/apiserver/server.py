@@ -57,6 +57,7 @@ class _Fault:
     times: float = float("inf")
     status: int = 0
     reason: str = ""
+    message: str = "as the test wants it"
     retry_after: int | None = None
     hangs: bool = False
     cut: bool = False
@@ -69,7 +70,7 @@ class _Fault:
         """Raise Refusal if it is one."""
         if self.status:
             reason = self.reason or HTTPStatus(self.status).phrase.replace(" ", "")
-            raise Refusal(self.status, reason, "as the test wants it")
+            raise Refusal(self.status, reason, self.message)
 
 
 @dataclass(eq=False, slots=True)

@@ -387,13 +387,24 @@ async def test_a_stick_that_moves_to_another_port_is_offered_to_no_other_claim(
         await node.until(lambda: node.host_paths(claim) == ["/dev/ttyUSB4"])
 
 
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        ({"status": 500}, "answers 500"),
+        (
+            {"status": 404, "message": "the server could not find the requested resource"},
+            "has no such API",
+        ),
+    ],
+)
 async def test_the_device_of_a_claim_that_is_gone_in_the_api_is_withheld_until_unprepare(
-    node: DraNode,
+    node: DraNode, fault: dict[str, Any], why: str
 ) -> None:
     node.host.plug("ttyUSB1")
     async with node.serving(by_dra(), **often(node)) as daemon:
         claim = await node.claim()
-        with node.server.failing(status=500, verbs={"get"}, target="resourceclaims"):
+        with node.server.failing(verbs={"get"}, target="resourceclaims", **fault):
+            assert why in await node.refusal(node.allocate(USB1, name="another"))
             node.server.remove("resourceclaims", "claim", "default")
             asked = len(node.server.requests)
             await node.until(lambda: len(node.server.requests) > asked + 2)
