@@ -424,7 +424,9 @@ def record_directories(kubelet_root: Path) -> list[Path]:
     Raise OSError for lack of descriptors or memory.
     """
     try:
-        return sorted(path for path in kubelet_root.glob("plugins/*/claims") if path.is_dir())
+        # Not glob, which takes a lack of descriptors for an empty directory.
+        directories = sorted(path / "claims" for path in (kubelet_root / "plugins").iterdir())
+        return [directory for directory in directories if directory.is_dir()]
     except OSError as error:
         if is_shortage(error):
             raise
