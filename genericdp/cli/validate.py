@@ -107,13 +107,11 @@ def _checked_claims(
     if not claims or any(config.problems for config in configs):
         return []
     resources = [resource for config in configs for resource in config.resources]
-    found = check_claims(claims, resources, driver)
-    problems = tuple(problem for problem, is_warning in found if not is_warning)
+    problems = check_claims(claims, resources, driver)
     if not resources:
         hint = "name it, too: genericdp validate CONFIG CLAIMS"
-        problems = (unusable(claims[0].file, "there is no config to check claims against", hint),)
-    warnings = tuple(problem for problem, is_warning in found if is_warning)
-    return [Loaded(problems=problems, warnings=warnings)]
+        problems = [unusable(claims[0].file, "there is no config to check claims against", hint)]
+    return [Loaded(problems=tuple(problems))]
 
 
 def _applied(configs: Sequence[Loaded], arguments: argparse.Namespace) -> list[Loaded]:

@@ -28,29 +28,20 @@ KINDS = {
 
 def check_claims(
     documents: Iterable[Document], resources: Iterable[Resource], driver: str
-) -> list[tuple[Problem, bool]]:
-    """Return the problems of parameters for our driver, and whether each is only a warning."""
+) -> list[Problem]:
+    """Return the problems of parameters for our driver."""
     by_class = _by_class(resources)
     found = []
-    of_classes: dict[str, set[str]] = {}
-    """The parameters that DeviceClasses give, by their names."""
-    roots = [Field(document, (), document.data, []) for document in documents]
-    # Classes first, because claims need not give what their class does.
-    for root in sorted(roots, key=lambda root: root["kind"].value != _CLASS):
-        place, name = root, root["metadata"]["name"]
+    for document in documents:
+        place = root = Field(document, (), document.data, [])
         for step in KINDS[root["kind"].value]:
             place = place[step]
         is_class = root["kind"].value == _CLASS
-        classes = {"": name} if is_class else dict(_classes(place))
-        given = {path: set(of_classes.get(str(each.value), ())) for path, each in classes.items()}
+        classes = {"": str(root["metadata"]["name"].value)} if is_class else dict(_classes(place))
         for entry in place["config"]:
             if entry["opaque"]["driver"].value == driver:
-                _check(entry, classes, by_class, given)
-        if is_class:
-            of_classes[str(name.value)] = given[""]
-        else:
-            _warn_of_lacking(classes, by_class, given)
-        found += [(problem_of(each, root.document), each.warning) for each in root.findings]
+                _check(entry, classes, by_class)
+        found += [problem_of(finding, document) for finding in root.findings]
     return found
 
 
@@ -65,7 +56,7 @@ def _by_class(resources: Iterable[Resource]) -> dict[str, list[Resource]]:
     return found
 
 
-def _classes(devices: Field) -> Iterator[tuple[str, Field]]:
+def _classes(devices: Field) -> Iterator[tuple[str, str]]:
     """Yield each request or subrequest of a claim, with the name of its DeviceClass."""
     for request in devices["requests"]:
         name = request["name"].value
@@ -73,54 +64,38 @@ def _classes(devices: Field) -> Iterator[tuple[str, Field]]:
         alone = ((name, request), (name, request["exactly"]))
         listed = ((f"{name}/{each['name'].value}", each) for each in request["firstAvailable"])
         for path, asked in (*alone, *listed):
-            if asked["deviceClassName"].text is not None:
-                yield str(path), asked["deviceClassName"]
+            if (class_name := asked["deviceClassName"].text) is not None:
+                yield str(path), class_name
 
 
 def _check(
-    entry: Field,
-    classes: Mapping[str, Field],
-    by_class: Mapping[str, Sequence[Resource]],
-    given: Mapping[str, set[str]],
+    entry: Field, classes: Mapping[str, str], by_class: Mapping[str, Sequence[Resource]]
 ) -> None:
-    """Find a mistake in an entry of ``config``; add the names that it gives to each request.
+    """Find a mistake in an entry of ``config``.
 
     A class that is not one of ``genericdp deviceclasses`` may be for any resource of the config.
     """
     asked = {str(request.value) for request in entry["requests"]} or {*classes}
-    paths = [path for path in classes if not asked.isdisjoint((path, path.partition("/")[0]))]
-    names = {str(classes[path].value) for path in paths}
+    names = {
+        name
+        for path, name in classes.items()
+        if not asked.isdisjoint((path, path.partition("/")[0]))
+    }
     is_known = names <= by_class.keys()
     listed = [each for name in (names if is_known else by_class) for each in by_class[name]]
     resources = [resource for resource in listed if resource.parameters] or listed
     known = {name for resource in resources for name in resource.parameters}
-    opaque = _plain(entry["opaque"]["parameters"].value)
+    field = entry["opaque"]["parameters"]
     errors = []
     for resource in resources:
         try:
-            given_by(opaque, resource.parameters, known)
+            given_by(_plain(field.value), resource.parameters, known)
         except ParameterError as found:
             errors.append((found, resource))
     if errors and (is_known or len(errors) == len(resources)):
         error, resource = errors[0]
-        field = entry["opaque"]["parameters"]
         below = field["parameters"][error.name] if error.name else field
         below.refuse(f"{resource.name}: {error.message}", error.hint)
-    for path in paths if resources else ():
-        given[path].update(known if errors else opaque.get("parameters", ()))
-
-
-def _warn_of_lacking(
-    classes: Mapping[str, Field],
-    by_class: Mapping[str, Sequence[Resource]],
-    given: Mapping[str, set[str]],
-) -> None:
-    for path, name in classes.items():
-        for resource in by_class.get(str(name.value), ()):
-            for parameter, declared in resource.parameters.items():
-                if declared.default is None and parameter not in given[path]:
-                    message = f"{resource.name}: parameter {parameter} has no default"
-                    name.warn(message, f"give it {declared}, unless the DeviceClass does")
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401
