@@ -23,7 +23,7 @@ from genericdp.config.files import (
     unusable,
 )
 from genericdp.config.foreign import named
-from genericdp.config.manifests import claims_in, mounted_configs, read_config
+from genericdp.config.manifests import is_claim, mounted_configs, read_config
 from genericdp.config.policy import load_policy, policy_of
 from genericdp.config.schema import KINDS
 from genericdp.errors import reason_of
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from genericdp.config.manifests import Mounted
     from genericdp.errors import Problem
 
-_CONFIG_MAP, _CLAIMS = b"ConfigMap", b"resource.k8s.io/"
+_CONFIG_MAP = b"ConfigMap"
 _OF_A_VOLUME = re.compile(r"/\.\.\d{4}_\d\d_\d\d_")
 """How the kubelet names the directories that ``..data`` leads to, one for each version."""
 
@@ -65,47 +65,18 @@ def load_each(
 ) -> list[Loaded]:
     """Return the config that the paths make up; of a file of manifests, each that is in them.
 
-    The first one gets the claims in the files ``with_claims``; files that have nothing else are not
-    read as configs then.
+    ``with_claims``: they may have claims alone, and no config.
     """
     try:
         files = list(read_files(paths, pipes))
     except OSError as error:
         return [Loaded(problems=(_no_load(paths[0], error),))]
-    claims, alone = _claims_of(files) if with_claims else ([], {})
-    files = [(path, given) for path, given in files if path not in alone]
-    loaded = _load_files(paths, files, pipes, policy) if files else [Loaded()]
-    first = replace(loaded[0], claims=claims, files=(*loaded[0].files, *alone))
-    return [first, *loaded[1:]]
-
-
-def _claims_of(
-    files: Iterable[tuple[Path, Content | OSError]],
-) -> tuple[list[Document], dict[Path, None]]:
-    """Return the claims in files, and the files with which no config can be."""
-    claims: list[Document] = []
-    alone: dict[Path, None] = {}
-    for path, given in files:
-        # A file behind an untrusted link must not be shown.
-        if isinstance(given, Content) and _CLAIMS in given.text and not given.untrusted_link:
-            found, is_alone = claims_in(_shown(path), given.text)
-            claims += found
-            alone |= {path: None} if is_alone else {}
-    return claims, alone
-
-
-def _load_files(
-    paths: Sequence[Path],
-    files: Sequence[tuple[Path, Content | OSError]],
-    pipes: Mapping[Path, bytes] | None,
-    policy: Path | None,
-) -> list[Loaded]:
     if len(files) == 1 and isinstance(content := files[0][1], Content):
         # Most files hold a config and nothing else: they are parsed once.
         path, has_some = files[0][0], _CONFIG_MAP in content.text
         if has_some and (mounted := mounted_configs(_shown(path), content.text)):
             return [_load_mounted(config, path, content, policy) for config in mounted]
-    loaded, checked = _checked(paths, files, pipes, policy)
+    loaded, checked = _checked(paths, files, pipes, policy, with_claims=with_claims)
     return [replace(loaded, resources=build(checked, loaded.policy))]
 
 
@@ -142,6 +113,7 @@ def _load_mounted(config: Mounted, path: Path, content: Content, policy: Path | 
         files=(path,),
         texts=tuple((name, text.encode()) for name, text in config.files),
         config_map=config.name if config.documents else "",
+        claims=() if content.untrusted_link else config.claims,
         policy_text=policy_text,
     )
 
@@ -193,6 +165,8 @@ def _checked(
     files: Sequence[tuple[Path, Content | OSError]],
     pipes: Mapping[Path, bytes] | None,
     policy: Path | None,
+    *,
+    with_claims: bool = False,
 ) -> tuple[Loaded, list[tuple[dict[str, Any], Place]]]:
     try:
         bounds = None if policy is None else read_file(policy)
@@ -219,6 +193,10 @@ def _checked(
         found, wrong = _documents_of(name, given.text)
         documents += found
         problems += wrong
+    # A file behind an untrusted link must not be shown.
+    claims = [d for d in documents if is_claim(d) and not contents[d.file].untrusted_link]
+    rest = [d for d in documents if not is_claim(d) or contents[d.file].untrusted_link]
+    documents = rest if rest or with_claims else claims
     wrong, warnings = check_config(documents, rules.policy)
     problems += wrong
     loaded = replace(
@@ -231,6 +209,7 @@ def _checked(
             (path.name, content.text) for path, content in files if isinstance(content, Content)
         ),
         pinned=tuple(_never_updated(watched)),
+        claims=claims,
     )
     good = [] if problems else documents
     return loaded, [resource for document in good for resource in plain_resources(document)]

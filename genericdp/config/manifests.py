@@ -47,6 +47,7 @@ class Mounted:
     policy: Mounted | None = None
     lacks: str = ""
     """The ConfigMap of the policy, if it is not in the manifests."""
+    claims: Sequence[Document] = ()
 
 
 class _Pod(NamedTuple):
@@ -61,10 +62,11 @@ def read_config(
 ) -> tuple[list[Document], list[Problem]]:
     """Return the documents of a file and its problems; of a ConfigMap, those of the files in it.
 
-    Other manifests in the file of a ConfigMap with a config are left out, and claims next to any
-    config.
+    Claims and DeviceClasses come last. Other manifests in the file of a ConfigMap with a config, or
+    next to claims alone, are left out.
     """
     documents: list[Document] = []
+    claims: list[Document] = []
     others: list[Document] = []
     has_config = False
     found, problems = read(file, content, if_empty=if_empty)
@@ -76,37 +78,23 @@ def read_config(
             documents += inner.documents
             problems += inner.problems
             has_config |= bool(inner.documents)
+        elif of_claims := list(filter(is_claim, _items(document))):
+            claims += of_claims
         elif version and kind not in _OURS and not version.startswith(_GROUP):
             others.append(document)
         else:
             documents.append(document)
     if has_config:
-        return documents, [problem for problem in problems if problem.message != _NO_CONFIG]
-    if documents:
-        others = [document for document in others if not is_claim(document)]
-    return documents + others, problems
+        problems = [problem for problem in problems if problem.message != _NO_CONFIG]
+    if has_config or (claims and not documents):
+        others = []
+    return documents + others + claims, problems
 
 
 def is_claim(document: Document) -> bool:
     """Return whether it is a manifest that can give parameters to devices."""
     version, kind = _version_and_kind(document)
     return version.startswith(_CLAIMS) and kind in CLAIM_KINDS
-
-
-def claims_in(file: str, content: bytes) -> tuple[list[Document], bool]:
-    """Return the claims and DeviceClasses in manifests, and whether no config can be with them.
-
-    Nothing if the content is not YAML, which is a problem for who reads it as a config.
-    """
-    found, problems = read(file, content)
-    objects = [inner for document in found for inner in _items(document)]
-    claims = [document for document in objects if is_claim(document)]
-    kinds = map(_version_and_kind, objects)
-    is_alone = all(
-        version and not version.startswith(_GROUP) and (version, kind) != _CONFIG_MAP
-        for version, kind in kinds
-    )
-    return ([], False) if problems else (claims, bool(claims) and is_alone)
 
 
 def mounted_configs(file: str, content: bytes) -> list[Mounted]:
@@ -158,7 +146,8 @@ def mounted_configs(file: str, content: bytes) -> list[Mounted]:
         is_policy = bool(kinds) and all(kind == POLICY for _, kind in kinds)
         mounted.append(Mounted(name=alone.name, policy=alone) if is_policy else alone)
     # What is wrong with the YAML of other manifests, or with all of it.
-    return [Mounted(name="", problems=problems), *mounted] if problems else mounted
+    rest_of_file = Mounted(name="", problems=problems, claims=list(filter(is_claim, objects)))
+    return [rest_of_file, *mounted] if problems or rest_of_file.claims else mounted
 
 
 def _together(parts: Sequence[Mounted]) -> Mounted:
