@@ -15,7 +15,6 @@ from genericdp.config.schema import part_of, resource_schema
 from genericdp.devices.attributes import value_of
 from genericdp.devices.capacity import WANTED, whole
 from genericdp.devices.hardware import BUSES, KINDS
-from genericdp.devices.parameters import PREFIX, SCOPE
 from genericdp.devices.resourcenames import name_problem
 from genericdp.glob import has_wildcard, is_glob, path_problem, pattern_problem
 from genericdp.model import Attribute, AttributeType, is_cdi_name
@@ -45,9 +44,11 @@ SCOPES: dict[str, frozenset[str] | None] = {
     "value": None,
     "node": frozenset({"name"}),
     "allocation": frozenset({"index"}),
-    SCOPE: frozenset({"name", "request", f"{PREFIX}NAME"}),
+    "claim": frozenset({"name", "request", "parameters.NAME", "capacity.NAME"}),
 }
-"""The names of each scope; None if the hardware or the config decides which exist."""
+"""The names of each scope; None if the hardware or the config decides which exist. The resource
+declares what can stand for NAME.
+"""
 
 _WITH_ID = {"attributes", "capacity", "inject", "health", "hooks"}
 """Keys whose templates may use the device's ID."""
@@ -62,8 +63,12 @@ _ONLY_IN = {
         "only in containerPath, env and annotations",
     ),
     "claim": ({"containerPath", "env"}, "only in containerPath and env"),
+    "claim.parameters.NAME": (
+        {"containerPath", "env", "hooks"},
+        "only in containerPath and env of inject, and in hooks",
+    ),
 }
-"""The keys below inject whose templates may use a scope or name, and a hint."""
+"""The keys, alone or below inject, whose templates may use a scope or name, and a hint."""
 
 # All of these are linear in the input, which may be long.
 _FOREIGN = re.compile(
@@ -289,11 +294,9 @@ def complaint(
     key, *inner = place
     if scope not in SCOPES:
         return f"unknown scope {scope!r} in '{reference}'", suggestion(scope, SCOPES)
-    is_parameter = scope == SCOPE and name.startswith(PREFIX)
-    # See config/rules/dra.py and parameters.py.
-    is_declared = is_parameter or (scope == SCOPE and name.startswith("capacity."))
     known = values if scope == "value" else SCOPES[scope]
-    if known is not None and name not in known and not is_declared:
+    kind = f"{name.partition('.')[0]}.NAME" if scope == "claim" and "." in name else name
+    if known is not None and kind not in known:
         hint = suggestion(name, known) if known else "declare it under values"
         if name.partition(":")[0] in known:
             hint = _default_hint(reference)
@@ -308,11 +311,8 @@ def complaint(
             "'$(device.id)' cannot be used here",
             "only in attributes, capacity, inject, health and hooks",
         )
-    parts, hint = _ONLY_IN.get(f"{scope}.{name}", _ONLY_IN.get(scope, (None, "")))
-    if parts is not None and (key != "inject" or parts.isdisjoint(map(str, inner))):
-        if is_parameter and key == "hooks":
-            return None
-        hint = f"{hint} of inject, and in hooks" if is_parameter else hint
+    parts, hint = _ONLY_IN.get(f"{scope}.{kind}", _ONLY_IN.get(scope, (None, "")))
+    if parts is not None and parts.isdisjoint(map(str, inner) if key == "inject" else (key,)):
         return f"'$({scope}.{name})' cannot be used here", hint
     return None
 

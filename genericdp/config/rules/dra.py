@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from genericdp.config.rules.parts import (
@@ -10,6 +9,7 @@ from genericdp.config.rules.parts import (
     injects,
     is_served_by_dra,
     references_in,
+    references_to_claims,
 )
 from genericdp.devices.attributes import MAX_BYTES, RESERVED
 from genericdp.devices.capacity import problem, whole
@@ -17,14 +17,13 @@ from genericdp.devices.parameters import PREFIX
 from genericdp.devices.resourcenames import class_names
 from genericdp.glob import has_wildcard
 from genericdp.model import Preference, RequestPolicy
-from genericdp.printing import quoted, suggestion
+from genericdp.printing import quoted
 from genericdp.template import byte_length
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from genericdp.config.document import Field
-    from genericdp.template import Reference
 
 _DRA = "servedBy: dra"
 _LIMITS = ("default", "min", "max", "step")
@@ -55,16 +54,8 @@ def check_served_by(resource: Field) -> None:
         ):
             if key in field.written():
                 field[key].refuse(f"{key!r} is only allowed with '{_DRA}'", hint, of_key=True)
-        for text, reference in _references_to_claims(resource):
+        for text, reference in references_to_claims(resource):
             text.refuse(f"'{reference}' is only allowed with '{_DRA}'")
-
-
-def _references_to_claims(resource: Field) -> Iterator[tuple[Field, Reference]]:
-    given = (*injects(resource), resource["hooks"])
-    for text in chain.from_iterable(part.strings() for part in given):
-        for reference in references_in(text.text or "") or ():
-            if reference.scope == "claim":
-                yield text, reference
 
 
 def check_classes(resources: Iterable[Field]) -> None:
@@ -166,9 +157,3 @@ def _check_capacity(resource: Field) -> None:
         amount = whole(str(capacity["value"].value))
         if None not in limits.values() and (why := problem(RequestPolicy(**limits), amount)):
             capacity.refuse(why)
-    names = resource["capacity"].written()
-    for text, reference in _references_to_claims(resource):
-        kind, dot, name = reference.name.partition(".")
-        if kind == "capacity" and dot and name not in names:
-            hint = suggestion(name, names) if names else "declare it under capacity"
-            text.refuse(f"undeclared capacity {quoted(name)}", hint)

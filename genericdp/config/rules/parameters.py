@@ -5,10 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from genericdp.config.rules.parts import is_served_by_dra, references_in
-from genericdp.config.schema import resource_schema
-from genericdp.config.texts import formatted, is_script
-from genericdp.devices.parameters import PREFIX, SCOPE, ParameterError, text_of
+from genericdp.config.rules.parts import is_served_by_dra, references_to_claims
+from genericdp.config.texts import is_script
+from genericdp.devices.parameters import ParameterError, text_of
 from genericdp.model import Parameter, ParameterType
 from genericdp.printing import quoted, suggestion
 from genericdp.regex import PatternError
@@ -17,29 +16,30 @@ if TYPE_CHECKING:
     from genericdp.config.document import Field
 
 _LIMITS = ("min", "max", "pattern", "default")
+_DECLARED = {"parameters": "parameter", "capacity": "capacity"}
+"""The keys of what templates name ``claim.KEY.NAME``, and how messages call one of them."""
 
 
 def check_parameters(resource: Field) -> None:
-    """Find parameters without possible values, and templates that cannot use them."""
-    parameters = resource["parameters"]
-    for declared in parameters:
+    """Find parameters without possible values, and templates of what is not declared."""
+    for declared in resource["parameters"]:
         for kind in ParameterType:
             _check_limits(kind, declared[kind])
-    for field, form in formatted(resource, resource_schema()) if is_served_by_dra(resource) else ():
-        for reference in (references_in(str(field.text)) or ()) if "template" in form else ():
-            if reference.scope == SCOPE and reference.name.startswith(PREFIX):
-                _check_use(field, reference.name.removeprefix(PREFIX), parameters)
+    for text, reference in references_to_claims(resource) if is_served_by_dra(resource) else ():
+        key, dot, name = reference.name.partition(".")
+        if dot and key in _DECLARED:
+            _check_use(text, name, resource[key])
 
 
-def _check_use(field: Field, name: str, parameters: Field) -> None:
-    names = parameters.written()
+def _check_use(text: Field, name: str, declared: Field) -> None:
+    names = declared.written()
     if name not in names:
-        hint = suggestion(name, names) if names else "declare it under parameters"
-        field.refuse(f"undeclared parameter {quoted(name)}", hint)
-    elif is_script(field) and parameters[name]["text"].value is not None:
+        hint = suggestion(name, names) if names else f"declare it under {declared.key}"
+        text.refuse(f"undeclared {_DECLARED[declared.key]} {quoted(name)}", hint)
+    elif is_script(text) and declared[name]["text"].value is not None:
         variable = name.upper()
         message = f"in a script, the string {name} of a claim could run any command"
-        field.refuse(message, f'pass it in env, as {variable}, and write "${variable}"')
+        text.refuse(message, f'pass it in env, as {variable}, and write "${variable}"')
 
 
 def _check_limits(kind: ParameterType, limits: Field) -> None:

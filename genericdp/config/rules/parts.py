@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from genericdp.model import ServedBy
 from genericdp.template import TemplateSyntaxError, parse
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from genericdp.config.document import Field
     from genericdp.template import Reference
 
@@ -43,3 +46,12 @@ def references_in(text: str) -> tuple[Reference, ...] | None:
         return parse(text).references
     except TemplateSyntaxError:
         return None
+
+
+def references_to_claims(resource: Field) -> Iterator[tuple[Field, Reference]]:
+    """Yield each reference to what a claim has, where one is possible, with its text."""
+    given = (*injects(resource), resource["hooks"])
+    for text in chain.from_iterable(part.strings() for part in given):
+        for reference in references_in(text.text or "") or ():
+            if reference.scope == "claim":
+                yield text, reference
