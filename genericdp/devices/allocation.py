@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.device import BindMount, ContainerEdits, DeviceSpec
 from genericdp.devices.inventory import natural_key
-from genericdp.devices.parameters import by_reference, defaults
+from genericdp.devices.parameters import PREFIX, defaults
 from genericdp.reasons import Code
 from genericdp.template import Template, UnusableValueError, expand, is_share
 
@@ -17,12 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from genericdp.devices.device import Device, DeviceNode, Variable
-    from genericdp.model import Parameter
     from genericdp.template import Lookup
-
-
-_EXAMPLE = {"claim.name": "claim", "claim.request": "request"}
-"""What a resource of DRA gives where there is no claim, as in ``genericdp allocate``."""
 
 
 class AllocationConflictError(UnusableValueError):
@@ -43,12 +38,7 @@ def edits(
     distinct = {device.id: device for device in devices}
     return edits_at(
         (
-            {
-                "allocation.index": str(index),
-                **_EXAMPLE,
-                **_examples(distinct[device_id].parameters),
-                **capacity_texts(distinct[device_id]),
-            },
+            texts_of(distinct[device_id], index),
             distinct[device_id],
             (shares or {}).get(device_id, (0,)),
         )
@@ -56,32 +46,40 @@ def edits(
     )
 
 
-def _examples(declared: Mapping[str, Parameter]) -> dict[str, str]:
-    """Return defaults, and ``<NAME>`` for a parameter without one, by reference."""
-    return by_reference({name: f"<{name}>" for name in declared} | defaults(declared))
+def texts_of(
+    device: Device,
+    index: int,
+    *,
+    claim: str = "claim",
+    request: str = "request",
+    parameters: Mapping[str, str] | None = None,
+    consumed: Mapping[str, int] | None = None,
+) -> dict[str, str]:
+    """Return what references that are only known now insert for a device, by reference.
+
+    Without a claim, as in ``genericdp allocate``, they are examples: parameters have their
+    defaults, or ``<NAME>``. A claim has all capacity, unless it has ``consumed`` a part.
+    """
+    if parameters is None:
+        parameters = {name: f"<{name}>" for name in device.parameters} | defaults(device.parameters)
+    known = {name: value.amount for name, value in device.capacity.items() if value.amount}
+    return {
+        "allocation.index": str(index),
+        "claim.name": claim,
+        "claim.request": request,
+        **{f"claim.{PREFIX}{name}": text for name, text in parameters.items()},
+        **{f"claim.capacity.{name}": str(amount) for name, amount in (consumed or known).items()},
+    }
 
 
 def edits_at(
     devices: Iterable[tuple[Mapping[str, str], Device, Collection[int]]],
 ) -> ContainerEdits:
-    """Return the same for different devices, each with its shares, and what references that
-    are only known now insert, such as ``allocation.index``.
-    """
+    """Return the same for different devices, each with its ``texts_of`` and its shares."""
     answer = _AnswerBuilder()
     for texts, device, shares in devices:
         answer.add(device, texts, sorted(shares))
     return answer.edits()
-
-
-def capacity_texts(device: Device, consumed: Mapping[str, int] | None = None) -> dict[str, str]:
-    """Return what a claim has of a device's capacity, by reference: all of it, unless it has
-    consumed a part.
-    """
-    amounts: Mapping[str, int | None] = consumed or {
-        name: value.amount for name, value in device.capacity.items()
-    }
-    known = {name: amount for name, amount in amounts.items() if amount is not None}
-    return {f"claim.capacity.{name}": str(amount) for name, amount in known.items()}
 
 
 def edits_for_kubelet(

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from genericdp.model import Parameter
 
-SCOPE, PREFIX = "claim", "parameters."
-"""The scope of templates, and the beginning of parameters' names in it."""
+PREFIX = "parameters."
+"""The beginning of parameters' names in the scope ``claim`` of templates."""
 _HEAD = {"apiVersion": "genericdp.io/v1alpha1", "kind": "DeviceParameters"}
 _MAX_BYTES = 10 * 1024
 """Maximum size of opaque parameters, as in the Kubernetes API."""
@@ -55,11 +55,6 @@ def defaults(declared: Mapping[str, Parameter]) -> dict[str, str]:
         for name, parameter in declared.items()
         if parameter.default is not None
     }
-
-
-def by_reference(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return what templates insert, by reference in place of by name."""
-    return {f"{SCOPE}.{PREFIX}{name}": text for name, text in texts.items()}
 
 
 def given_by(

@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from genericdp.cdi import container_edits, kind_of_ours, spec_of
-from genericdp.devices.allocation import capacity_texts, edits_at
+from genericdp.devices.allocation import edits_at, texts_of
 from genericdp.devices.device import Device, DeviceNode, shares_by_device
 from genericdp.devices.held import BY_CAPACITY
 from genericdp.devices.identity import identity_of
 from genericdp.devices.inventory import natural_key
-from genericdp.devices.parameters import ParameterError, by_reference, defaults, given_by
+from genericdp.devices.parameters import PREFIX, ParameterError, defaults, given_by
 from genericdp.dra.claims import (
     MAX_BYTES,
     ClaimError,
@@ -124,10 +124,10 @@ def with_hooks(
     ``given`` are the devices in its record, by ID. Raise ClaimError.
     """
     known = given.get(device.id)
-    texts = by_reference(defaults(device.parameters) | (known.parameters if known else {}))
+    texts = defaults(device.parameters) | (known.parameters if known else {})
 
-    def lookup(scope: str, name: str, /) -> str | None:
-        return texts.get(f"{scope}.{name}")
+    def lookup(_: str, name: str, /) -> str | None:
+        return texts.get(name.removeprefix(PREFIX))
 
     try:
         bound = {name: hook.bind(lookup) for name, hook in device.hooks.items() if name in hooks}
@@ -368,13 +368,14 @@ def _requests(
             }
             edits = edits_at(
                 (
-                    {
-                        "allocation.index": str(indexes[key]),
-                        "claim.name": claim.pod_claim or claim.name,
-                        "claim.request": request,
-                        **by_reference(parameters[request, key[0]]),
-                        **capacity_texts(devices[key], results[key].consumed),
-                    },
+                    texts_of(
+                        devices[key],
+                        indexes[key],
+                        claim=claim.pod_claim or claim.name,
+                        request=request,
+                        parameters=parameters[request, key[0]],
+                        consumed=results[key].consumed,
+                    ),
                     devices[key],
                     numbers[key],
                 )
