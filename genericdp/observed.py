@@ -64,6 +64,12 @@ class Signal(Observed[int]):
         self.value += 1
 
 
+def any_change(*values: Observed[Any]) -> Callable[[], bool]:
+    """Return a condition for ``until``: true once a value differs from its current one."""
+    changes = [value.watch() for value in values]
+    return lambda: any(change() for change in changes)
+
+
 async def until(
     condition: Callable[[], bool],
     *values: Observed[Any],

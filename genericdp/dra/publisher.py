@@ -27,7 +27,7 @@ from genericdp.dra.slices import (
     with_times,
 )
 from genericdp.errors import ApiAccessError, ApiError
-from genericdp.observed import Observed, Signal, until
+from genericdp.observed import Observed, Signal, any_change, until
 from genericdp.printing import first_few, plural, printable, shortened
 from genericdp.repeat import Backoff, Latch
 
@@ -465,13 +465,10 @@ class Publisher:
             tasks.create_task(slices.run(), name="watch of ResourceSlices")
             await until(lambda: self._registered.value, self._registered)
             while True:
-                changes = [value.watch() for value in values]
+                has_news = any_change(*values)
                 due = await self._reconcile()
-                await until(
-                    lambda changes=changes: any(change() for change in changes),  # type: ignore[misc]
-                    *values,
-                    timeout_seconds=None if due == inf else max(0.0, due - now()),
-                )
+                seconds = None if due == inf else max(0.0, due - now())
+                await until(has_news, *values, timeout_seconds=seconds)
 
     async def _reconcile(self) -> float:
         """Compare and write; return when to do so again if nothing changes until then."""

@@ -9,15 +9,17 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict
 
+import grpc
+
 from genericdp.errors import KubeletError
 from genericdp.kubelet.api import dra_pb2 as api
 from genericdp.kubelet.api import drahealth_pb2 as health_api
 from genericdp.kubelet.api import pluginregistration_pb2 as registration_api
 from genericdp.kubelet.directory import check_length, find_socket
 from genericdp.kubelet.lifecycle import RegistrationState
-from genericdp.kubelet.server import answering, serving, streaming
+from genericdp.kubelet.server import answering, serving
 from genericdp.kubelet.servicer import parsed
-from genericdp.observed import Observed, Signal, until
+from genericdp.observed import Observed, Signal, any_change, until
 from genericdp.repeat import Latch, explained
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ class PreparedDevice(TypedDict):
     share_id: str | None
 
 
-class DeviceHealth(TypedDict):
+class DeviceHealth(NamedTuple):
     """The health of a device, named as in its ResourceSlice."""
 
     pool_name: str
@@ -155,7 +157,9 @@ class DraPlugin:
             "NodePrepareResources": answering(self._prepare, self._calls, max_bytes=_MAX_BYTES),
             "NodeUnprepareResources": answering(self._unprepare, self._calls, max_bytes=_MAX_BYTES),
         }
-        health = {"NodeWatchResources": streaming(self._watch_health)}
+        health: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+            "NodeWatchResources": grpc.unary_stream_rpc_method_handler(self._watch_health)
+        }
         registration = {
             "GetInfo": answering(self._get_info, self._calls, max_bytes=_MAX_BYTES),
             "NotifyRegistrationStatus": answering(self._notify, self._calls, max_bytes=_MAX_BYTES),
@@ -235,30 +239,25 @@ class DraPlugin:
             answer.claims[claim.uid].error = _error_text(results.get(claim.uid, ""))
         return answer.SerializeToString()
 
-    async def _watch_health(self) -> AsyncIterator[bytes]:
+    async def _watch_health(self, _request: bytes, _context: object) -> AsyncIterator[bytes]:
         """Yield the health of devices, at each change and now and then."""
         values = (self._devices, self._handled)
         while True:
-            changes = [value.watch() for value in values]
-            yield health_api.NodeWatchResourcesResponse(
-                devices=map(_health_message, self._handler.health())
-            ).SerializeToString()
-            await until(
-                lambda changes=changes: any(change() for change in changes),  # type: ignore[misc]
-                *values,
-                timeout_seconds=_HEALTH_SECONDS,
-            )
+            has_news = any_change(*values)
+            devices = map(_health_message, self._handler.health())
+            yield health_api.NodeWatchResourcesResponse(devices=devices).SerializeToString()
+            await until(has_news, *values, timeout_seconds=_HEALTH_SECONDS)
 
 
 def _health_message(health: DeviceHealth) -> health_api.DeviceHealth:
     status = {None: health_api.UNKNOWN, True: health_api.HEALTHY, False: health_api.UNHEALTHY}
     return health_api.DeviceHealth(
         device=health_api.DeviceIdentifier(
-            pool_name=health["pool_name"], device_name=health["device_name"]
+            pool_name=health.pool_name, device_name=health.device_name
         ),
-        health=status[health["is_healthy"]],
+        health=status[health.is_healthy],
         last_updated_time=int(time.time()),  # noqa: TID251  # to be shown
-        message=_error_text(health["reason"]),
+        message=_error_text(health.reason),
     )
 
 

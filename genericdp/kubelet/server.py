@@ -222,18 +222,6 @@ def answering(
     return grpc.unary_unary_rpc_method_handler(answer)
 
 
-def streaming(
-    messages: Callable[[], AsyncIterator[bytes]],
-) -> grpc.RpcMethodHandler[Any, Any]:
-    """Return the handler of a method that streams messages, whatever the request."""
-
-    async def stream(_request: bytes, _context: _ServicerContext) -> AsyncIterator[bytes]:
-        async for message in messages():
-            yield message
-
-    return grpc.unary_stream_rpc_method_handler(stream)
-
-
 class RegistrationError(KubeletError):
     """The kubelet did not accept a registration; a ``permanent`` refusal is due to the config."""
 
