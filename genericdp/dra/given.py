@@ -414,27 +414,17 @@ class ClaimSpecs:
         return self.directory / f"{self._prefix}{uid}.json"
 
     def devices_of(self, claim: Claim) -> dict[str, tuple[str, ...]]:
-        """Return the CDI devices of each request of a claim: our own, those of other programs, and
-        that with its file.
+        """Return the CDI devices of each request of a claim: our own, and those of other
+        programs.
         """
-        files = {request.name: f"{self._kind}={name}" for request, name, _ in self._files_of(claim)}
+        given = zip(claim.requests, claim.edits_by_request, strict=True)
         return {
             request.name: (
-                *([f"{self._kind}={claim.uid}_{number}"] if claim.edits[request.edits] else ()),
+                *([f"{self._kind}={claim.uid}_{number}"] if edits or request.metadata else ()),
                 *request.cdi,
-                *([files[request.name]] if request.name in files else ()),
             )
-            for number, request in enumerate(claim.requests)
+            for number, (request, edits) in enumerate(given)
         }
-
-    def _files_of(self, claim: Claim) -> list[tuple[GivenRequest, str, Path]]:
-        """Return the requests with metadata, each with the name of its CDI device and its file."""
-        uid, directory = claim.uid, self.metadata
-        return [
-            (request, f"{uid}_metadata_{number}", directory / f"{uid}_{number}.json")
-            for number, request in enumerate(claim.requests)
-            if request.metadata is not None
-        ]
 
     async def put(self, claim: Claim, *, is_complete: bool) -> bool:
         """Write the spec of a claim, or remove it; return whether it has changed. Raise OSError.
@@ -442,16 +432,20 @@ class ClaimSpecs:
         The spec is removed if any device is missing: otherwise a restarted container would start
         with fewer or different devices. The files that it mounts are written before it.
         """
-        spec, requests = self._file(claim.uid), enumerate(claim.edits_by_request)
-        files = self._files_of(claim) if is_complete else []
 
         def put() -> bool:
-            given = {f"{claim.uid}_{number}": edits for number, edits in requests}
-            given |= {name: mount_of(claim, request, path) for request, name, path in files}
-            contents = {path: content_of(claim, request) for request, _, path in files}
-            contents[spec] = spec_of(self._kind, given) if is_complete else b""
-            if files:
+            given: dict[str, Edits] = {}
+            contents: dict[Path, bytes] = {}
+            for number, request in enumerate(claim.requests if is_complete else ()):
+                given[name := f"{claim.uid}_{number}"] = edits = claim.edits[request.edits]
+                if request.metadata is not None:
+                    path = self.metadata / f"{name}.json"
+                    mounts = [*edits.get("mounts", ()), mount_of(claim, request, path)]
+                    given[name] = {**edits, "mounts": mounts}
+                    contents[path] = content_of(claim, request)
+            if contents:
                 self.metadata.mkdir(mode=0o700, parents=True, exist_ok=True)
+            contents[self._file(claim.uid)] = spec_of(self._kind, given)
             changed = False
             for path, content in contents.items():
                 present = _content_of(path)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from genericdp.cdi import Edits
     from genericdp.devices.device import Device
     from genericdp.dra.claims import Claim, GivenRequest, Key, Result
 
@@ -79,10 +78,9 @@ def content_of(claim: Claim, request: GivenRequest) -> bytes:
     return "".join(f"{text}\n" for text in texts).encode()
 
 
-def mount_of(claim: Claim, request: GivenRequest, host_path: Path) -> Edits:
-    """Return the edits with which a container has the file of a request."""
+def mount_of(claim: Claim, request: GivenRequest, host_path: Path) -> dict[str, Any]:
+    """Return the mount of the file of a request, in CDI's format."""
     kind = "resourceclaimtemplates" if claim.pod_claim else "resourceclaims"
     place = f"{_INSIDE}/{kind}/{claim.pod_claim or claim.name}/{request.name}"
     inside = f"{place}/{claim.driver}-metadata.json"
-    mount = {"hostPath": str(host_path), "containerPath": inside, "options": ["ro", "bind"]}
-    return {"mounts": [mount]}
+    return {"hostPath": str(host_path), "containerPath": inside, "options": ["ro", "bind"]}
