@@ -89,27 +89,19 @@ class NewerFields:
 
     def __init__(self) -> None:
         self.dropped: Observed[frozenset[str]] = Observed(frozenset())
-        self._kept: frozenset[str] = frozenset()
+        self.known: frozenset[str] = frozenset()
+        """The fields of which it is known whether it keeps them."""
         self._dropping = Latch(log)
 
     def forget(self) -> None:
         """Forget everything: another version may answer from now on."""
-        self._kept = self.dropped.value = frozenset()
-
-    def are_known(self, slice_: Json) -> bool:
-        """Return whether it is known which fields of a slice the API server keeps."""
-        return fields_of(slice_) <= self._kept | self.dropped.value
-
-    def are_kept(self, slice_: Json) -> bool:
-        """Return whether the API server drops none of the fields of a slice, as far as is known."""
-        return fields_of(slice_).isdisjoint(self.dropped.value)
+        self.known = self.dropped.value = frozenset()
 
     def note(self, sent: Json, answer: Json) -> None:
         """Learn from an answer to a slice that was sent."""
         if fields := fields_of(sent):
-            dropped = fields - fields_of(answer)
-            self._kept = (self._kept | fields) - dropped
-            self.dropped.value |= dropped
+            self.known |= fields
+            self.dropped.value |= fields - fields_of(answer)
             ended = "the API server keeps all fields of devices"
             self._dropping.update(self.why, "%s", self.why, ended=ended)
 
@@ -256,12 +248,12 @@ class StoredSlices:
             else partial(self._client.create, SLICES)
         )
         # Without taints in it, a device that is not Healthy would be given to pods.
-        if not self.fields.are_known(slice_):
+        if not (fields := fields_of(slice_)) <= self.fields.known:
             answer = await send(slice_, dryRun="All")
             if not (self._is_ours(answer) and is_well_formed(answer)):
                 raise ApiError(_NOT_SENT)
             self.fields.note(slice_, answer)
-        if not self.fields.are_kept(slice_):
+        if fields & self.fields.dropped.value:
             return False
         answer = await send(slice_)
         if verb == "create":
