@@ -396,10 +396,10 @@ class DraDriver:
         self._lists.value = {name: gate.devices for name, gate in gates.items()}
         self._specs_outdated.send()  # devices that the config no longer has may have changed, too
 
-    def names_of(self, resource: str) -> tuple[str, str] | None:
+    def names_of(self, resource: str) -> dict[str, str] | None:
         """Return driver and pool of a resource in ResourceSlices; None if it does not serve it."""
         pool = pool_name(self._node_name, resource)
-        return (self._settings.driver, pool) if pool in self._pools else None
+        return {"driver": self._settings.driver, "pool": pool} if pool in self._pools else None
 
     @property
     def latest_holds(self) -> Collection[HeldDevice]:

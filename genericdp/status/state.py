@@ -130,7 +130,7 @@ class ResourceState:
     holders: Holders = field(default_factory=dict)
     allocated: int | None = None
     """How many of its devices are held; None if that is not known."""
-    in_slices: tuple[str, str] | None = None
+    in_slices: Mapping[str, str] | None = None
     """Driver and pool in ResourceSlices; None if DRA does not serve it."""
 
 
@@ -342,7 +342,7 @@ def _resource_document(state: ResourceState, hardware: HardwareOf) -> view.Docum
         state.devices,
         document_of,
         servedBy=state.resource.served_by,
-        dra=state.in_slices and dict(zip(("driver", "pool"), state.in_slices, strict=True)),
+        dra=state.in_slices,
         registered=state.registered,
         reason=state.reason,
         since=_time(state.since),

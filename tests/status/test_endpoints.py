@@ -176,7 +176,7 @@ def test_all_fields_are_those_of_the_schema() -> None:
     results = {"a0": (Outcome(reason="x"), None), "a1": (Outcome(),)}
     held = states.resource(
         results=results,
-        in_slices=("genericdp.io", "node-1/example.com/a"),
+        in_slices={"driver": "genericdp.io", "pool": "node-1/example.com/a"},
         holders={"a0": [("a0", "claim default/x", ("default/y",), 5.0)]},
     )
     events = Events()
