@@ -216,16 +216,13 @@ def claim_lines(device: Device) -> Iterator[tuple[str, str]]:
 
 
 def _capacity_lines(device: Device) -> Iterator[tuple[str, str]]:
-    amounts = [
-        f"{name} {quantity(value.amount)}"
-        for name, value in device.capacity.items()
-        if value.amount is not None
-    ]
+    capacity = device.capacity.items()
+    amounts = [f"{name} {quantity(value.amount)}" for name, value in capacity if value.amount]
     if amounts:
         yield "capacity", f"{', '.join(amounts)}{', shared' * device.shares_capacity}"
-    for name, capacity in device.capacity.items():
-        if capacity.note:
-            yield name, f"is not known: {capacity.note}"
+    for name, value in capacity:
+        if value.note:
+            yield name, f"is not known: {value.note}"
 
 
 def _parameter(name: str, parameter: Parameter) -> str:
