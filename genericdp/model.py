@@ -208,12 +208,6 @@ class Attribute:
     value: Template
 
 
-class Sharing(StrEnum):
-    """The way in which claims share a device, other than by ``replicas``."""
-
-    CAPACITY = "capacity"
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RequestPolicy:
     """The amounts of a capacity that claims can request, and what a claim gets by default."""
@@ -462,7 +456,7 @@ class Resource:
     """What claims may set; only with DRA."""
     capacity: Mapping[str, Capacity] = field(default_factory=dict)
     """Only with DRA."""
-    sharing: Sharing | None = None
+    sharing: Literal["capacity"] | None = None
     """How claims share a device; None for ``replicas``, or not at all."""
     replicas: int = 1
     exclusive: bool = True

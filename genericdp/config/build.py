@@ -50,7 +50,6 @@ def _resource(
         attributes=_by_key(_attribute),
         parameters=_by_key(parameter),
         capacity=_by_key(_capacity),
-        sharing=model.Sharing,
         prefer=model.Preference,
         topology=model.TopologyMode,
         closeness=itemgetter("value"),

@@ -30,7 +30,6 @@ from genericdp.model import (
     DeviceNodeSelector,
     InjectBy,
     ServedBy,
-    Sharing,
     TopologyMode,
     is_cdi_name,
 )
@@ -250,7 +249,7 @@ class _Maker:
             metadata=resource.metadata,
             capacity=capacity,
             # Of what is not known, claims could take any amount.
-            shares_capacity=resource.sharing is Sharing.CAPACITY
+            shares_capacity=resource.sharing == "capacity"
             and all(value.amount is not None for value in capacity.values()),
             probes=bound_probes(resource, lookups[0]),
             hooks=bound_hooks(resource, lookups[0]),
