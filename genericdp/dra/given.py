@@ -67,11 +67,8 @@ def recorded(
         if not result.admin:
             held.setdefault(result.key, []).append(result)
     texts = _parameters(asked.configurations, results, devices)
-    for_hooks = {
-        result.key: texts[result.request, result.resource]
-        for result in reversed(results)  # the first one counts
-        if not result.admin
-    }
+    # Of several requests the first one counts.
+    for_hooks = {key: texts[given[0].request, key[0]] for key, given in held.items()}
     claim = replace(
         asked,
         results=results,
@@ -79,10 +76,13 @@ def recorded(
         devices=tuple(_given(key, device, for_hooks.get(key)) for key, device in devices.items()),
     )
     edits, requests = [], []
-    for name, given, cdi in _requests(claim, devices, texts):
+    # There is one CDI device for each request, because with several devices only the last value of
+    # an environment variable would count.
+    for name in dict.fromkeys(result.request for result in results):
+        own = [result for result in results if result.request == name]
+        given, cdi = _edits(claim, own, devices, texts)
         if given not in edits:
             edits.append(given)
-        own = [result for result in results if result.request == name]
         metadata = metadata_of(claim, own, devices, extended_resource=extended_resource)
         requests.append(
             GivenRequest(name=name, edits=edits.index(given), cdi=cdi, metadata=metadata)
@@ -348,42 +348,35 @@ def _places(device: Device) -> tuple[Place, ...]:
     return tuple(found.values())
 
 
-def _requests(
-    claim: Claim, devices: Devices, parameters: _Parameters
-) -> Iterable[tuple[str, Edits, tuple[str, ...]]]:
-    """Yield each request of a claim, with the edits for its containers; raise ClaimError.
+def _edits(
+    claim: Claim, asked: Sequence[Result], devices: Devices, parameters: _Parameters
+) -> tuple[Edits, tuple[str, ...]]:
+    """Return the edits for the containers of a request, and CDI devices of other programs.
 
-    There is one CDI device for each request, because with several devices only the last value of an
-    environment variable would count.
+    ``asked`` are the results for it. Raise ClaimError.
     """
-    for request in dict.fromkeys(result.request for result in claim.results):
-        asked = [result for result in claim.results if result.request == request]
-        indexes = _indexes(asked if claim.per_request else claim.results)
-        results = {result.key: result for result in asked}
-        keys = sorted(results, key=lambda key: indexes[key])
-        try:
-            numbers = {
-                key: shares_by_device(result.share for result in asked if result.key == key)[key[1]]
-                for key in keys
-            }
-            edits = edits_at(
-                (
-                    texts_of(
-                        devices[key],
-                        indexes[key],
-                        claim=claim.pod_claim or claim.name,
-                        request=request,
-                        parameters=parameters[request, key[0]],
-                        consumed=results[key].consumed,
-                    ),
+    indexes = _indexes(asked if claim.per_request else claim.results)
+    results = {result.key: result for result in asked}
+    keys = sorted(results, key=lambda key: indexes[key])
+    try:
+        edits = edits_at(
+            (
+                texts_of(
                     devices[key],
-                    numbers[key],
-                )
-                for key in keys
+                    indexes[key],
+                    claim=claim.pod_claim or claim.name,
+                    request=results[key].request,
+                    parameters=parameters[results[key].request, key[0]],
+                    consumed=results[key].consumed,
+                ),
+                devices[key],
+                shares_by_device(each.share for each in asked if each.key == key)[key[1]],
             )
-        except UnusableValueError as error:
-            raise ClaimError(str(error)) from error
-        yield request, container_edits(edits, [devices[key] for key in keys]), edits.cdi
+            for key in keys
+        )
+    except UnusableValueError as error:
+        raise ClaimError(str(error)) from error
+    return container_edits(edits, [devices[key] for key in keys]), edits.cdi
 
 
 def _indexes(results: Iterable[Result]) -> dict[Key, int]:
