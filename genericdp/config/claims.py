@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from genericdp.config.document import Field, problem_of
-from genericdp.devices.parameters import ParameterError, given_by
+from genericdp.devices.parameters import ParameterError, given_by, is_for
 from genericdp.devices.resourcenames import class_names
 from genericdp.model import ServedBy
 from genericdp.scalars import Unclear
@@ -75,12 +75,8 @@ def _check(
 
     A class that is not one of ``genericdp deviceclasses`` may be for any resource of the config.
     """
-    asked = {str(request.value) for request in entry["requests"]} or {*classes}
-    names = {
-        name
-        for path, name in classes.items()
-        if not asked.isdisjoint((path, path.partition("/")[0]))
-    }
+    requests = [str(request.value) for request in entry["requests"]]
+    names = {name for path, name in classes.items() if is_for(requests, path)}
     is_known = names <= by_class.keys()
     listed = [each for name in (names if is_known else by_class) for each in by_class[name]]
     resources = [resource for resource in listed if resource.parameters] or listed

@@ -57,6 +57,11 @@ def defaults(declared: Mapping[str, Parameter]) -> dict[str, str]:
     }
 
 
+def is_for(requests: Collection[str], request: str) -> bool:
+    """Return whether parameters for these are for a request, or ``request/subrequest``."""
+    return not requests or not {request, request.partition("/")[0]}.isdisjoint(requests)
+
+
 def given_by(
     opaque: object, declared: Mapping[str, Parameter], known: Collection[str]
 ) -> dict[str, str]:

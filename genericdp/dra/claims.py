@@ -177,11 +177,6 @@ class Configuration(NamedTuple):
     source: str = ""
     """An addition to messages, if the claim is not its source."""
 
-    def is_for(self, request: str) -> bool:
-        """Return whether it is for a request or subrequest."""
-        names = {request, request.partition("/")[0]}
-        return not self.requests or not names.isdisjoint(self.requests)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:

@@ -14,7 +14,7 @@ from genericdp.devices.device import Device, DeviceNode, shares_by_device
 from genericdp.devices.held import BY_CAPACITY
 from genericdp.devices.identity import identity_of
 from genericdp.devices.inventory import natural_key
-from genericdp.devices.parameters import PREFIX, ParameterError, defaults, given_by
+from genericdp.devices.parameters import PREFIX, ParameterError, defaults, given_by, is_for
 from genericdp.dra.claims import (
     MAX_BYTES,
     ClaimError,
@@ -100,7 +100,11 @@ def _parameters(
     }
     given = {target: defaults(declared) for target, (_, declared) in targets.items()}
     for configuration in configurations:
-        mine = {key: target for key, target in targets.items() if configuration.is_for(target[0])}
+        mine = {
+            key: target
+            for key, target in targets.items()
+            if is_for(configuration.requests, target[0])
+        }
         known = {name for _, declared in mine.values() for name in declared}
         for key, (request, declared) in mine.items():
             try:
