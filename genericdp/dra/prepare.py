@@ -41,7 +41,6 @@ from genericdp.dra.given import (
 from genericdp.errors import DAMAGE, GenericdpError, reason_of
 from genericdp.host.workers import HangingError, finish, in_worker
 from genericdp.jsonvalues import from_record
-from genericdp.kubelet.dra import DeviceHealth
 from genericdp.prepare import CallTimeouts, counted, limited, log_given
 from genericdp.printing import first_few, printable, shortened
 from genericdp.repeat import Latch, explained
@@ -65,7 +64,7 @@ if TYPE_CHECKING:
     from genericdp.devices.identity import HardwareIdentity
     from genericdp.dra.claims import ClaimRecords, Key
     from genericdp.host.root import Root
-    from genericdp.kubelet.dra import ClaimRef, PreparedDevice
+    from genericdp.kubelet.dra import ClaimRef, DeviceHealth, PreparedDevice
     from genericdp.model import HookName
     from genericdp.policy import Policy
     from genericdp.prepare import Gate, RunHooks
@@ -216,7 +215,12 @@ class ClaimPreparer:
                 is_known = listed and listed.state is not State.PROBING
                 is_healthy = listed.is_healthy if listed and is_known else None
                 why = listed.text if listed else "it is not on offer"
-                yield DeviceHealth(result.pool, result.device, is_healthy, why)
+                yield {
+                    "pool_name": result.pool,
+                    "device_name": result.device,
+                    "is_healthy": is_healthy,
+                    "reason": why,
+                }
 
     # Prepare
 

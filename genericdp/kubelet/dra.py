@@ -65,7 +65,7 @@ class PreparedDevice(TypedDict):
     share_id: str | None
 
 
-class DeviceHealth(NamedTuple):
+class DeviceHealth(TypedDict):
     """The health of a device, named as in its ResourceSlice."""
 
     pool_name: str
@@ -253,11 +253,11 @@ def _health_message(health: DeviceHealth) -> health_api.DeviceHealth:
     status = {None: health_api.UNKNOWN, True: health_api.HEALTHY, False: health_api.UNHEALTHY}
     return health_api.DeviceHealth(
         device=health_api.DeviceIdentifier(
-            pool_name=health.pool_name, device_name=health.device_name
+            pool_name=health["pool_name"], device_name=health["device_name"]
         ),
-        health=status[health.is_healthy],
+        health=status[health["is_healthy"]],
         last_updated_time=int(time.time()),  # noqa: TID251  # to be shown
-        message=_error_text(health.reason),
+        message=_error_text(health["reason"]),
     )
 
 
