@@ -8,6 +8,7 @@ from genericdp.config.document import Field, problem_of
 from genericdp.devices.parameters import ParameterError, given_by, is_for
 from genericdp.devices.resourcenames import class_names
 from genericdp.model import ServedBy
+from genericdp.printing import quoted, suggestion
 from genericdp.scalars import Unclear
 
 if TYPE_CHECKING:
@@ -76,6 +77,13 @@ def _check(
     A class that is not one of ``genericdp deviceclasses`` may be for any resource of the config.
     """
     requests = [str(request.value) for request in entry["requests"]]
+    for request in entry["requests"]:
+        if not any(is_for([str(request.value)], path) for path in classes):
+            known_names = [name for path in classes for name in (path.partition("/")[0], path)]
+            request.refuse(
+                f"there is no request {quoted(str(request.value))}",
+                suggestion(str(request.value), dict.fromkeys(known_names)),
+            )
     names = {name for path, name in classes.items() if is_for(requests, path)}
     is_known = names <= by_class.keys()
     listed = [each for name in (names if is_known else by_class) for each in by_class[name]]

@@ -58,11 +58,16 @@ def texts_of(
     """Return what references that are only known now insert for a device, by reference.
 
     Without a claim, as in ``genericdp allocate``, they are examples: parameters have their
-    defaults, or ``<NAME>``. A claim has all capacity, unless it has ``consumed`` a part.
+    defaults, or ``<NAME>``, and of a shared capacity there is what plain limits get. A claim has
+    all capacity, unless it has ``consumed`` a part.
     """
+    known = {name: value.amount for name, value in device.capacity.items() if value.amount}
     if parameters is None:
         parameters = {name: f"<{name}>" for name in device.parameters} | defaults(device.parameters)
-    known = {name: value.amount for name, value in device.capacity.items() if value.amount}
+        if device.shares_capacity:
+            known |= {
+                name: amount for name in known if (amount := device.capacity[name].policy.default)
+            }
     return {
         "allocation.index": str(index),
         "claim.name": claim,
