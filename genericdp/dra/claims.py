@@ -489,6 +489,16 @@ def are_same(
     )
 
 
+def has_all(claim: Claim, wanted: Hold) -> bool:
+    """Return whether a claim already holds these shares, of exactly this hardware."""
+    return any(
+        held.key == wanted.key
+        and {*wanted.shares} <= {*held.shares}
+        and all(are_same([identity], held.identities) for identity in wanted.identities)
+        for held in claim.holds
+    )
+
+
 def is_shared(wanted: Hold, held: Hold) -> bool:
     """Return whether two claims may have the same hardware at the same time."""
     if wanted.key == held.key:

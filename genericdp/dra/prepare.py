@@ -26,6 +26,7 @@ from genericdp.dra.claims import (
     Hold,
     Result,
     are_same,
+    has_all,
     is_shared,
     read_others,
 )
@@ -464,7 +465,8 @@ class ClaimPreparer:
     def _why_refused(self, claim: Claim) -> str:
         """Return why a claim cannot have its hardware now; empty if it can."""
         unreadable = [why for uid, why in self.records.unreadable.items() if uid != claim.uid]
-        if unreadable and claim.uid not in self.records.claims:
+        mine = self.records.claims.get(claim.uid)
+        if unreadable and (mine is None or not all(has_all(mine, hold) for hold in claim.holds)):
             return str(unreadable[0])
         for hold, held, holder in self._conflicts(claim):
             result = next(result for result in claim.results if result.key == hold.key)
