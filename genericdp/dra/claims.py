@@ -561,6 +561,7 @@ def _parsed(record: Mapping[str, Any], path: Path) -> Claim:
             name=str(record.get("name", "?")),
             driver=str(record.get("driver", path.parent.parent.name)),
             boot_id=str(record.get("bootID", "")),
+            is_prepared=record.get("prepared") is True,
             holds=holds,
             is_foreign=True,
         )

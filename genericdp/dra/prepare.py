@@ -304,7 +304,7 @@ class ClaimPreparer:
         has_hooks = any(
             fresh[hold.key].hooks.keys() & _HOOKS for hold in claim.holds if hold.key in fresh
         )
-        if claim is not before and (has_neighbors or has_hooks):
+        if claim is not before and (has_neighbors or has_hooks or claim.is_prepared):
             # The hardware stays reserved if the process is killed. Another driver may have written
             # a record meanwhile, so each driver first writes its own record, then reads the
             # others'.
@@ -342,12 +342,14 @@ class ClaimPreparer:
                     then = " and ".join(map(str, known))
                     why = f"it is other hardware now: {now}; the claim was prepared with {then}"
                 raise ClaimError(f"device {result.device} of {result.pool}: {why}")
+        is_prepared = before is not None and before.is_prepared and before.boot_id == self._boot_id
         if before is not None and before.requests:
-            if before.is_prepared and before.boot_id == self._boot_id:
+            if is_prepared:
                 return before, fresh
             if fresh.keys() != {result.key for result in results}:
                 return replace(before, boot_id=self._boot_id, is_prepared=False), fresh
-        return recorded(asked, results, fresh, self._extended_resource()), fresh
+        claim = recorded(asked, results, fresh, self._extended_resource())
+        return replace(claim, is_prepared=is_prepared), fresh
 
     def _resolved(self, result: Result, before: Claim | None) -> Result:
         """Return a result with resource and share; raise ClaimError if they do not exist."""
@@ -528,14 +530,14 @@ class ClaimPreparer:
 
     async def _end_former(self, before: Claim, asked: Claim) -> Claim | None:
         """Release devices of a claim that are no longer allocated to it; return those that it
-        keeps.
+        keeps. Raise ClaimError if these are not known: a device may be back later.
         """
-        keep = set()
-        for result in asked.results:
-            with suppress(ClaimError):
-                if not result.admin:
-                    keep.add(self._resolved(result, before).key)
-        return await self._release(before, keep & {hold.key for hold in before.holds})
+        wanted = [self._resolved(result, before) for result in asked.results if not result.admin]
+        held = {(hold.key, share) for hold in before.holds for share in hold.shares}
+        if before.is_foreign and held == {(result.key, result.held_share) for result in wanted}:
+            return before  # only its holds show that it is the same allocation
+        keep = {result.key for result in wanted} & {hold.key for hold in before.holds}
+        return await self._release(before, keep)
 
     async def _release(self, claim: Claim, keep: Collection[Key] = ()) -> Claim | None:
         """Run the release hooks of hardware that has no other holder, and forget the claim.
@@ -781,7 +783,8 @@ class ClaimPreparer:
         trouble, is_complete = "", True
         for claim in tuple(self.records.claims.values()):
             is_present = claim.is_prepared and claim.boot_id == self._boot_id
-            if not is_present or self.records.claims.get(claim.uid) is not claim:
+            is_known = is_present and not claim.is_foreign
+            if not is_known or self.records.claims.get(claim.uid) is not claim:
                 continue
             if (lock := self._lock(claim.uid)).locked():  # perhaps a hook removed it
                 is_complete = False

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-from tests.dra.claims import Machine, Process
+from tests.dra.claims import Machine, Process, files_of, spec_name
+from tests.world import resource
 
 
 async def test_a_prepared_claim_gets_no_more_hardware_while_a_record_cannot_be_read(
@@ -28,3 +30,58 @@ async def test_a_prepared_claim_gets_no_more_hardware_while_a_record_cannot_be_r
     assert await process.preparer.honor_markers()
     machine.allocate("mine", [first, share])
     assert await process.prepare("mine") == ""
+
+
+def recorded_by_another_version(directory: Path) -> None:
+    """Let a record have details in a form that is not known."""
+    for file in (directory / "claims").iterdir():
+        record = json.loads(file.read_text())
+        file.write_text(json.dumps({**record, "version": 99, "results": "in another form"}))
+
+
+async def test_a_claim_that_another_version_has_prepared_is_held_while_its_device_is_gone(
+    tmp_path: Path,
+) -> None:
+    machine = Machine(tmp_path, "ttyUSB0")
+    machine.allocate("mine", [*machine.shares])
+    assert await Process(machine, tmp_path).prepare("mine") == ""
+    recorded_by_another_version(tmp_path)
+    spec = (tmp_path / "cdi" / spec_name("mine")).read_text()
+    machine.configure(resource("example.com/other", "/dev/none*", servedBy="dra"))
+    machine.look()
+    process = Process(machine, tmp_path)
+    assert "no device" in await process.prepare("mine")
+    assert await process.preparer.update_specs()
+    (held,) = process.preparer.known_holds()
+    assert [*held.holders] == ["ttyUSB0"]
+    assert {*process.files()} == files_of("mine")
+    assert (tmp_path / "cdi" / spec_name("mine")).read_text() == spec
+    assert process.hooks() == ["allocate ttyUSB0"]
+
+
+async def test_a_claim_that_another_version_has_prepared_runs_no_hook_until_it_is_another(
+    tmp_path: Path,
+) -> None:
+    machine = Machine(tmp_path, "ttyUSB0", "ttyUSB1")
+    first, second = machine.shares
+    machine.allocate("mine", [first])
+    assert await Process(machine, tmp_path).prepare("mine") == ""
+    recorded_by_another_version(tmp_path)
+    for _ in range(2):  # from then on, it is a record of this version
+        process = Process(machine, tmp_path)
+        assert await process.prepare("mine") == ""
+        assert process.hooks() == ["allocate ttyUSB0"]
+        assert not process.preparer.records.claims["mine"].is_foreign
+    recorded_by_another_version(tmp_path)
+    machine.allocate("mine", [second])
+    process = Process(machine, tmp_path)
+    assert await process.prepare("mine") == ""
+    assert process.hooks()[1:] == ["release ttyUSB0", "allocate ttyUSB1"]
+    recorded_by_another_version(tmp_path)
+    process = Process(machine, tmp_path, boot="boot-2")
+    assert await process.prepare("mine") == ""
+    assert process.hooks()[3:] == ["allocate ttyUSB1"]
+    recorded_by_another_version(tmp_path)
+    process = Process(machine, tmp_path, boot="boot-2")
+    assert await process.unprepare("mine") == ""
+    assert process.files() == []
