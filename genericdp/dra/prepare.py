@@ -595,7 +595,7 @@ class ClaimPreparer:
 
     def _having_release_hook(self, claim: Claim, holds: Iterable[Hold]) -> list[Device]:
         """Return the devices to run release hooks for, with the hook of the config, else of the
-        record. Raise ClaimError.
+        record.
         """
         given = {device.key: device for device in claim.devices}
         found = []
@@ -609,9 +609,13 @@ class ClaimPreparer:
                 try:
                     found.append(with_hooks({hold.device_id: known}, ("release",), listed.device))
                     continue
-                except ClaimError:  # it uses a parameter that was not known then
-                    if known is None or known.release is None:
-                        raise
+                except ClaimError as error:  # it uses a parameter that was not known then
+                    log.warning(
+                        "claim %s ends without the release hook of the config, but with that of"
+                        " its record if it has one: %s",
+                        claim,
+                        error,
+                    )
             if known is not None and known.release is not None:
                 found.append(as_device(known, known.release, self._policy()))
         return found

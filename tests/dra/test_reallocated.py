@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.dra.claims import Machine, Process, files_of, spec_name
+import pytest
+from genericdp.dra.claims import release_marker
+
+from tests.dra.claims import NAME, Machine, Process, files_of, spec_name
 from tests.world import resource
 
 
@@ -85,3 +88,44 @@ async def test_a_claim_that_another_version_has_prepared_runs_no_hook_until_it_i
     process = Process(machine, tmp_path, boot="boot-2")
     assert await process.unprepare("mine") == ""
     assert process.files() == []
+
+
+@pytest.mark.parametrize("is_released", [False, True], ids=["unprepare", "release"])
+@pytest.mark.parametrize("version", ["this", "another"])
+@pytest.mark.parametrize("had_hook", [False, True])
+async def test_a_release_hook_that_needs_an_unknown_parameter_keeps_no_claim_from_its_end(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    is_released: bool,
+    version: str,
+    had_hook: bool,
+) -> None:
+    machine = Machine(tmp_path, "ttyUSB0")
+    if not had_hook:
+        machine.configure(resource(NAME, "/dev/ttyUSB*", servedBy="dra"))
+        machine.look()
+    machine.allocate("mine", [*machine.shares])
+    assert await Process(machine, tmp_path).prepare("mine") == ""
+    if version == "another":
+        recorded_by_another_version(tmp_path)
+    command = ["/bin/true", "$(claim.parameters.mode)"]
+    machine.configure(
+        resource(
+            NAME,
+            "/dev/ttyUSB*",
+            servedBy="dra",
+            parameters={"mode": {"int": {"min": 1, "max": 9}}},
+            hooks={"release": {"exec": {"command": command}}},
+        )
+    )
+    machine.look()
+    process = Process(machine, tmp_path)
+    if is_released:
+        release_marker(tmp_path / "claims", "mine").touch()
+        assert await process.preparer.honor_markers()
+    else:
+        assert await process.unprepare("mine") == ""
+    assert process.files() == []
+    assert [line for line in caplog.messages if "$(claim.parameters.mode)" in line]
+    ran = ["allocate ttyUSB0", "release ttyUSB0"] if had_hook else []
+    assert process.hooks() == (ran[:1] if version == "another" else ran)
