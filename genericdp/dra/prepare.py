@@ -546,23 +546,24 @@ class ClaimPreparer:
         """
         await self._read_others()
         ending = [hold for hold in claim.holds if hold.key not in keep]
+        hooked = self._having_release_hook(claim, ending)
+        if hooked:
+            # If the claim is prepared again before the record is removed, its hooks must run again.
+            claim = replace(claim, is_prepared=False)
+            self.records.reserve(claim)
+            # a full disk must not keep a pod Terminating
+            with suppress(OSError, ClaimError):
+                await finish(self.records.write(claim))
         passed: set[tuple[str, Key]] = set()
         try:
             for resource in dict.fromkeys(hold.resource for hold in ending):
-                # Checked again for each resource: during a hook, others may get a share of the next
-                # device.
+                # Checked for each resource, with no await before its hooks: others may get a share
+                # meanwhile, and their hooks run after those that have begun.
                 mine = [hold for hold in ending if hold.resource == resource]
-                last = [hold for hold in mine if not self._is_held(hold, claim)]
+                last = [hold.key for hold in mine if not self._is_held(hold, claim)]
                 passed |= {(claim.uid, hold.key) for hold in mine}
                 self._passed |= passed
-                if devices := self._having_release_hook(claim, last):
-                    # If the claim is prepared again before the record is removed, its hooks must
-                    # run again.
-                    claim = replace(claim, is_prepared=False)
-                    self.records.reserve(claim)
-                    # a full disk must not keep a pod Terminating
-                    with suppress(OSError, ClaimError):
-                        await finish(self.records.write(claim))
+                if devices := [hooked[key] for key in last if key in hooked]:
                     # A device that is no longer offered has no gate.
                     seconds = CallTimeouts().prepare
                     async with limited(resource, "NodeUnprepareResources", seconds) as unfinished:
@@ -593,12 +594,12 @@ class ClaimPreparer:
             if (holder.uid, held.key) not in self._passed
         )
 
-    def _having_release_hook(self, claim: Claim, holds: Iterable[Hold]) -> list[Device]:
+    def _having_release_hook(self, claim: Claim, holds: Iterable[Hold]) -> Devices:
         """Return the devices to run release hooks for, with the hook of the config, else of the
         record.
         """
         given = {device.key: device for device in claim.devices}
-        found = []
+        found: Devices = {}
         for hold in holds:
             listed, known = self._listed(hold.key), given.get(hold.key)
             if (
@@ -607,7 +608,8 @@ class ClaimPreparer:
                 and self._is_hardware(hold.identities, listed.device)
             ):
                 try:
-                    found.append(with_hooks({hold.device_id: known}, ("release",), listed.device))
+                    given_now = {hold.device_id: known}
+                    found[hold.key] = with_hooks(given_now, ("release",), listed.device)
                     continue
                 except ClaimError as error:  # it uses a parameter that was not known then
                     log.warning(
@@ -617,7 +619,7 @@ class ClaimPreparer:
                         error,
                     )
             if known is not None and known.release is not None:
-                found.append(as_device(known, known.release, self._policy()))
+                found[hold.key] = as_device(known, known.release, self._policy())
         return found
 
     async def _forget(self, uid: str) -> None:

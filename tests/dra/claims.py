@@ -166,7 +166,13 @@ class Process:
     """A daemon's state of claims; another one on the same directory is the next daemon."""
 
     def __init__(
-        self, machine: Machine, directory: Path, *, boot: str = "boot-1", driver: str = DRIVER
+        self,
+        machine: Machine,
+        directory: Path,
+        *,
+        boot: str = "boot-1",
+        driver: str = DRIVER,
+        disk: type[ClaimRecords] = ClaimRecords,
     ) -> None:
         self.machine = machine
         self.directory = directory
@@ -175,7 +181,7 @@ class Process:
         self.cdi_directory = directory / "cdi"
         self.cdi_directory.mkdir(exist_ok=True)
         SpecDirectory(self.cdi_directory).maintain({})  # as at the start of any daemon
-        records = ClaimRecords(directory / "claims", removed=lambda: None)
+        records = disk(directory / "claims", removed=lambda: None)
         records.load()
         self._gates: dict[str, Gate] = {}
         self.pools: Mapping[str, ServedPool] = {}

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from genericdp.dra.claims import release_marker
+from genericdp.dra.claims import Claim, ClaimRecords, release_marker
 
 from tests.dra.claims import NAME, Machine, Process, files_of, spec_name
 from tests.world import resource
@@ -129,3 +129,25 @@ async def test_a_release_hook_that_needs_an_unknown_parameter_keeps_no_claim_fro
     assert [line for line in caplog.messages if "$(claim.parameters.mode)" in line]
     ran = ["allocate ttyUSB0", "release ttyUSB0"] if had_hook else []
     assert process.hooks() == (ran[:1] if version == "another" else ran)
+
+
+async def test_no_release_hook_runs_after_the_allocate_hook_of_the_next_holder(
+    tmp_path: Path,
+) -> None:
+    class SlowDisk(ClaimRecords):
+        """The record of the first claim is written while the second one is prepared."""
+
+        async def write(self, claim: Claim) -> None:
+            if claim.uid == "first":
+                assert await process.prepare("second") == ""
+            await super().write(claim)
+
+    machine = Machine(tmp_path, "ttyUSB0", replicas=2)
+    for uid, name in zip(("first", "second"), machine.shares, strict=True):
+        machine.allocate(uid, [name])
+    assert await Process(machine, tmp_path).prepare("first") == ""
+    process = Process(machine, tmp_path, disk=SlowDisk)
+    assert await process.unprepare("first") == ""
+    assert process.hooks() == ["allocate ttyUSB0", "allocate ttyUSB0"]
+    assert await process.unprepare("second") == ""
+    assert process.hooks()[2:] == ["release ttyUSB0"]
