@@ -338,8 +338,8 @@ class ClaimRecords:
         """Add a claim in memory: no other claim gets its hardware from now on."""
         self.claims = {**self.claims, claim.uid: claim}
 
-    async def write(self, claim: Claim) -> None:
-        """Write a record; if none is on disk afterwards, drop the claim unless it is prepared.
+    async def write(self, claim: Claim, *, is_new: bool = False) -> None:
+        """Write a record; if none of a new claim is on disk afterwards, drop the claim.
 
         Raise OSError, or ClaimError if it would be too big to be read again.
         """
@@ -366,8 +366,7 @@ class ClaimRecords:
         try:
             await in_worker(put)
         except (OSError, ClaimError):
-            before = self.claims.get(claim.uid)
-            if not (before is not None and before.is_prepared) and await in_worker(absent):
+            if is_new and await in_worker(absent):
                 self._drop(claim.uid)
             raise
         self.reserve(claim)

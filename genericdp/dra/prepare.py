@@ -243,7 +243,7 @@ class ClaimPreparer:
                     if why := self._why_refused(claim):  # a hook may change it
                         raise ClaimError(why)
                     claim = replace(claim, is_prepared=True, configurations=())
-                    await finish(self.records.write(claim))
+                    await finish(self.records.write(claim, is_new=before is None))
                     _log_given(claim, self._pods.get(ref.uid, ()))
                 return await self._write_spec(claim)
 
@@ -308,7 +308,7 @@ class ClaimPreparer:
             # The hardware stays reserved if the process is killed. Another driver may have written
             # a record meanwhile, so each driver first writes its own record, then reads the
             # others'.
-            await finish(self.records.write(claim))
+            await finish(self.records.write(claim, is_new=before is None))
             await self._read_others()
             if why := self._why_refused(claim):
                 if before is None:

@@ -194,7 +194,7 @@ class Process:
             pools=lambda: self.pools,
             why_absent=lambda _pool: "",
             get_claim=self._get_claim,
-            run_hooks=self._run_hooks,
+            run_hooks=self.run_hooks,
             policy=lambda: None,
             extended_resource=lambda: True,
             changed=lambda: None,
@@ -212,7 +212,7 @@ class Process:
                 resource,
                 root=Root(self.machine.host.directory),
                 look_again=lambda: None,
-                run_hooks=self._run_hooks,
+                run_hooks=self.run_hooks,
             )
         return self._gates[resource]
 
@@ -220,7 +220,7 @@ class Process:
         assert namespace == "default"
         return self.machine.claims.get(name)
 
-    async def _run_hooks(
+    async def run_hooks(
         self, name: HookName, _resource: str, devices: Iterable[Device], _: dict[str, str]
     ) -> None:
         for device in devices:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from genericdp.dra.claims import Claim, ClaimRecords, release_marker
+from genericdp.errors import UnusableDeviceError
+from genericdp.model import HookName
 
 from tests.dra.claims import NAME, Machine, Process, files_of, spec_name
 from tests.world import resource
@@ -137,10 +141,10 @@ async def test_no_release_hook_runs_after_the_allocate_hook_of_the_next_holder(
     class SlowDisk(ClaimRecords):
         """The record of the first claim is written while the second one is prepared."""
 
-        async def write(self, claim: Claim) -> None:
+        async def write(self, claim: Claim, *, is_new: bool = False) -> None:
             if claim.uid == "first":
                 assert await process.prepare("second") == ""
-            await super().write(claim)
+            await super().write(claim, is_new=is_new)
 
     machine = Machine(tmp_path, "ttyUSB0", replicas=2)
     for uid, name in zip(("first", "second"), machine.shares, strict=True):
@@ -151,3 +155,29 @@ async def test_no_release_hook_runs_after_the_allocate_hook_of_the_next_holder(
     assert process.hooks() == ["allocate ttyUSB0", "allocate ttyUSB0"]
     assert await process.unprepare("second") == ""
     assert process.hooks()[2:] == ["release ttyUSB0"]
+
+
+async def test_a_device_is_held_while_its_release_hook_runs_even_if_no_record_can_be_written(
+    tmp_path: Path,
+) -> None:
+    held: list[bool] = []
+
+    class Observed(Process):
+        async def run_hooks(self, name: HookName, *rest: Any) -> None:
+            held.append(bool(self.preparer.known_holds()))
+            if len(held) == 1:
+                raise UnusableDeviceError("its release hook exited with 3")
+            await super().run_hooks(name, *rest)
+
+    machine = Machine(tmp_path, "ttyUSB0")
+    machine.allocate("mine", [*machine.shares])
+    assert await Process(machine, tmp_path).prepare("mine") == ""
+    process = Observed(machine, tmp_path)
+    shutil.rmtree(tmp_path / "claims")
+    (tmp_path / "claims").touch()
+    assert "exited with 3" in await process.unprepare("mine")
+    assert "not a directory" in await process.unprepare("mine")
+    assert held == [True, True]
+    (tmp_path / "claims").unlink()
+    assert await process.unprepare("mine") == ""
+    assert process.preparer.known_holds() == []
