@@ -12,7 +12,7 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from genericdp.cdi import Edits  # noqa: TC001 -- records are read by their types
 from genericdp.devices.device import device_id_of
@@ -167,12 +167,13 @@ class GivenRequest:
     """What its containers can read about its devices, as Kubernetes has it; None for nothing."""
 
 
-class Configuration(NamedTuple):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Configuration:
     """An entry of ``config`` in a claim or DeviceClass, for our driver."""
 
     requests: tuple[str, ...]
     """Requests, or subrequests as ``request/subrequest``; all if empty."""
-    opaque: object
+    opaque: Any
     """The parameters as they are written."""
     source: str = ""
     """An addition to messages, if the claim is not its source."""
@@ -201,8 +202,8 @@ class Claim:
     devices: tuple[GivenDevice, ...] = ()
     requests: tuple[GivenRequest, ...] = ()
     edits: tuple[Edits, ...] = ()
-    configurations: tuple[Configuration, ...] = field(default=(), compare=False)
-    """What it and its DeviceClasses give as parameters; empty once it is prepared."""
+    configurations: tuple[Configuration, ...] = ()
+    """What it and its DeviceClasses give as parameters; earlier builds recorded none."""
     is_foreign: bool = field(default=False, compare=False)
     """Whether a different version of genericdp wrote the record, so that only its holds are
     known.
@@ -238,10 +239,13 @@ class Claim:
             for hold in self.holds
         ]
 
-    @property
-    def allocated(self) -> list[tuple[str, str, str, bool, str]]:
-        """The results of the scheduler."""
-        return [result.allocated for result in self.results]
+    def is_allocated_as(self, asked: Claim) -> bool:
+        """Return whether it has what the scheduler has allocated, with the same parameters."""
+        known, now = (
+            [(result.allocated, result.subrequest) for result in claim.results]
+            for claim in (self, asked)
+        )
+        return known == now and self.configurations in ((), asked.configurations)
 
     @property
     def edits_by_request(self) -> list[Edits]:
@@ -546,7 +550,7 @@ def _parsed(record: Mapping[str, Any], path: Path) -> Claim:
     try:
         if record["version"] != _VERSION:
             raise ValueError(f"its version is {record['version']!r}")
-        claim = from_record(Claim, record)
+        claim = from_record(Claim, {"configurations": [], **record})
         nodes = (edit for edits in claim.edits_by_request for edit in edits.get("deviceNodes", ()))
         if not (
             all(device.places for device in claim.devices)

@@ -233,7 +233,7 @@ class ClaimPreparer:
                 before = self.records.claims.get(asked.uid)
                 if before is not None:
                     self._note_withheld(before, None)
-                    if before.allocated != asked.allocated:
+                    if not before.is_allocated_as(asked):
                         before = await self._end_former(before, asked)
                 claim, fresh = await self._reserve(asked, before)
                 devices = await self._ready_devices(claim, fresh, run_hooks=not claim.is_prepared)
@@ -242,7 +242,7 @@ class ClaimPreparer:
                         claim = recorded(asked, claim.results, devices, self._extended_resource())
                     if why := self._why_refused(claim):  # a hook may change it
                         raise ClaimError(why)
-                    claim = replace(claim, is_prepared=True, configurations=())
+                    claim = replace(claim, is_prepared=True)
                     await finish(self.records.write(claim, is_new=before is None))
                     _log_given(claim, self._pods.get(ref.uid, ()))
                 return await self._write_spec(claim)
@@ -276,7 +276,7 @@ class ClaimPreparer:
                 pod_claim=pod_claim if label(pod_claim) == pod_claim else "",
                 prepared_at=time.time(),  # noqa: TID251  # to be shown
                 results=results,
-                configurations=_configurations(found, self._driver),
+                configurations=_configurations(found, self._driver, results),
             )
         except DAMAGE as error:
             raise ClaimError(f"the API server has no proper ResourceClaim: {error!r}") from error
@@ -885,15 +885,17 @@ def _results(found: Mapping[str, Any], driver: str) -> tuple[Result, ...]:
     )
 
 
-def _configurations(found: Mapping[str, Any], driver: str) -> tuple[Configuration, ...]:
-    """Return the parameters for a driver, those that count more coming later."""
+def _configurations(
+    found: Mapping[str, Any], driver: str, results: Iterable[Result]
+) -> tuple[Configuration, ...]:
+    """Return the parameters for these results, those that count more coming later."""
     written = found["status"]["allocation"]["devices"].get("config") or ()
     entries = [
         (entry.get("source") == "FromClass", entry.get("requests") or (), opaque)
         for entry in written
         if (opaque := entry.get("opaque") or {}).get("driver") == driver
     ]
-    return tuple(
+    given = (
         Configuration(
             requests=tuple(map(str, requests)),
             opaque=opaque.get("parameters"),
@@ -901,6 +903,7 @@ def _configurations(found: Mapping[str, Any], driver: str) -> tuple[Configuratio
         )
         for is_of_class, requests, opaque in sorted(entries, key=lambda entry: not entry[0])
     )
+    return tuple(each for each in given if any(each.is_for(result.asked) for result in results))
 
 
 def _share_id(result: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from genericdp.dra.claims import Claim, ClaimRecords, release_marker
 from genericdp.errors import UnusableDeviceError
 from genericdp.model import HookName
 
-from tests.dra.claims import NAME, Machine, Process, files_of, spec_name
+from tests.dra.claims import DRIVER, NAME, Machine, Process, files_of, spec_name
 from tests.world import resource
 
 
@@ -181,3 +181,52 @@ async def test_a_device_is_held_while_its_release_hook_runs_even_if_no_record_ca
     (tmp_path / "claims").unlink()
     assert await process.unprepare("mine") == ""
     assert process.preparer.known_holds() == []
+
+
+def choose(machine: Machine, request: str, baud: int, *, source: str = "FromClaim") -> None:
+    """Allocate the device to a request of the claim, with a parameter."""
+    machine.allocate("mine", [*machine.shares])
+    devices = machine.claims["mine"]["status"]["allocation"]["devices"]
+    devices["results"][0]["request"] = request
+    head = {"apiVersion": "genericdp.io/v1alpha1", "kind": "DeviceParameters"}
+    opaque = {"driver": DRIVER, "parameters": {**head, "parameters": {"baud": baud}}}
+    devices["config"] = [{"source": source, "requests": [request], "opaque": opaque}]
+
+
+async def test_a_claim_of_another_alternative_or_parameter_gets_the_edits_of_that(
+    tmp_path: Path,
+) -> None:
+    machine = Machine(tmp_path, "ttyUSB0")
+    parameters = {"baud": {"int": {"min": 1, "max": 9, "default": 1}}}
+    env = {"BAUD": "$(claim.parameters.baud)"}
+    machine.configure(
+        resource(
+            NAME,
+            "/dev/ttyUSB*",
+            servedBy="dra",
+            parameters=parameters,
+            inject={"env": env},
+            hooks={"allocate": {"exec": {"command": ["/bin/true"]}}},
+        )
+    )
+    machine.look()
+    ran = 0
+    for request, baud, source in (
+        ("r/big", 7, "FromClaim"),
+        ("r/small", 2, "FromClaim"),
+        ("r/small", 3, "FromClass"),
+    ):
+        choose(machine, request, baud, source=source)
+        ran += 1
+        for _ in range(2):
+            process = Process(machine, tmp_path)
+            assert await process.prepare("mine") == ""
+            assert f'"BAUD={baud}"' in (tmp_path / "cdi" / spec_name("mine")).read_text()
+            assert len(process.hooks()) == ran
+    file = tmp_path / "claims/mine.json"
+    record = json.loads(file.read_text())
+    assert record.pop("configurations")  # an earlier build recorded none
+    file.write_text(json.dumps(record))
+    process = Process(machine, tmp_path)
+    assert await process.prepare("mine") == ""
+    assert len(process.hooks()) == ran
