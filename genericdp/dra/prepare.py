@@ -242,6 +242,7 @@ class ClaimPreparer:
                         claim = recorded(asked, claim.results, devices, self._extended_resource())
                     if why := self._why_refused(claim):  # a hook may change it
                         raise ClaimError(why)
+                    self.records.reserve(claim)  # there was no await since the check
                     claim = replace(claim, is_prepared=True)
                     await finish(self.records.write(claim, is_new=before is None))
                     _log_given(claim, self._pods.get(ref.uid, ()))

@@ -12,7 +12,16 @@ from genericdp.dra.claims import Claim, ClaimRecords, release_marker
 from genericdp.errors import UnusableDeviceError
 from genericdp.model import HookName
 
-from tests.dra.claims import DRIVER, NAME, Machine, Process, files_of, spec_name
+from tests.dra.claims import (
+    DRIVER,
+    HOOKS,
+    NAME,
+    Machine,
+    Process,
+    files_of,
+    plug_stick,
+    spec_name,
+)
 from tests.world import resource
 
 
@@ -230,3 +239,38 @@ async def test_a_claim_of_another_alternative_or_parameter_gets_the_edits_of_tha
     process = Process(machine, tmp_path)
     assert await process.prepare("mine") == ""
     assert len(process.hooks()) == ran
+
+
+async def test_hardware_that_an_allocate_hook_brings_is_reserved_before_it_is_recorded(
+    tmp_path: Path,
+) -> None:
+    refusals: list[str] = []
+
+    class SlowDisk(ClaimRecords):
+        """The record of the first claim is written while the second one requests the device."""
+
+        async def write(self, claim: Claim, *, is_new: bool = False) -> None:
+            if claim.uid == "first" and claim.is_prepared:
+                refusals.append(await process.prepare("second"))
+            await super().write(claim, is_new=is_new)
+
+    class Flashing(Process):
+        async def run_hooks(self, name: HookName, *rest: Any) -> None:
+            if not self.hooks():  # a stick has another serial number after that
+                plug_stick(self.machine.host, 1, number=0, serial="B", address=2)
+                self.machine.look()
+                self.look()
+            await super().run_hooks(name, *rest)
+
+    machine = Machine(tmp_path)
+    plug_stick(machine.host, 1, number=0, serial="A")
+    keys = {"servedBy": "dra", "id": "$(usb.port)", "hooks": HOOKS}
+    machine.configure(resource(NAME, "/dev/ttyUSB*", **keys))
+    machine.look()
+    for uid in ("first", "second"):
+        machine.allocate(uid, [*machine.shares])
+    process = Flashing(machine, tmp_path, disk=SlowDisk)
+    assert await process.prepare("first") == ""
+    (refusal,) = refusals
+    assert "is prepared for claim default/first" in refusal
+    assert process.hooks() == ["allocate 1-1"]
