@@ -17,6 +17,7 @@ from weakref import WeakValueDictionary
 from genericdp.devices.capacity import rounded_up
 from genericdp.devices.held import BY_CAPACITY
 from genericdp.devices.identity import Nature
+from genericdp.devices.parameters import is_for
 from genericdp.devices.resourcenames import label
 from genericdp.devices.transitions import State
 from genericdp.dra.claims import (
@@ -904,7 +905,9 @@ def _configurations(
         )
         for is_of_class, requests, opaque in sorted(entries, key=lambda entry: not entry[0])
     )
-    return tuple(each for each in given if any(each.is_for(result.asked) for result in results))
+    return tuple(
+        each for each in given if any(is_for(each.requests, result.asked) for result in results)
+    )
 
 
 def _share_id(result: Mapping[str, Any]) -> str:
