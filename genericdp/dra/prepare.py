@@ -536,7 +536,7 @@ class ClaimPreparer:
         """
         wanted = [self._resolved(result, before) for result in asked.results if not result.admin]
         held = {(hold.key, share) for hold in before.holds for share in hold.shares}
-        if before.is_foreign and held == {(result.key, result.held_share) for result in wanted}:
+        if not before.results and held == {(result.key, result.held_share) for result in wanted}:
             return before  # only its holds show that it is the same allocation
         keep = {result.key for result in wanted} & {hold.key for hold in before.holds}
         return await self._release(before, keep)
@@ -791,7 +791,7 @@ class ClaimPreparer:
         trouble, is_complete = "", True
         for claim in tuple(self.records.claims.values()):
             is_present = claim.is_prepared and claim.boot_id == self._boot_id
-            is_known = is_present and not claim.is_foreign
+            is_known = is_present and bool(claim.requests)
             if not is_known or self.records.claims.get(claim.uid) is not claim:
                 continue
             if (lock := self._lock(claim.uid)).locked():  # perhaps a hook removed it

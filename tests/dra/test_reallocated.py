@@ -75,6 +75,26 @@ async def test_a_claim_that_another_version_has_prepared_is_held_while_its_devic
     assert process.hooks() == ["allocate ttyUSB0"]
 
 
+async def test_holds_of_another_version_that_are_written_again_are_of_a_prepared_claim(
+    tmp_path: Path,
+) -> None:
+    machine = Machine(tmp_path, "ttyUSB0")
+    machine.allocate("mine", [*machine.shares])
+    assert await Process(machine, tmp_path).prepare("mine") == ""
+    recorded_by_another_version(tmp_path)
+    spec = (tmp_path / "cdi" / spec_name("mine")).read_text()
+    process = Process(machine, tmp_path)
+    shutil.rmtree(tmp_path / "claims")
+    for claim in process.preparer.records.claims.values():
+        await process.preparer.records.write(claim)
+    process = Process(machine, tmp_path)
+    assert await process.preparer.update_specs()
+    assert (tmp_path / "cdi" / spec_name("mine")).read_text() == spec
+    assert await process.prepare("mine") == ""
+    assert (tmp_path / "cdi" / spec_name("mine")).read_text() == spec
+    assert process.hooks() == ["allocate ttyUSB0"]
+
+
 async def test_a_claim_that_another_version_has_prepared_runs_no_hook_until_it_is_another(
     tmp_path: Path,
 ) -> None:
