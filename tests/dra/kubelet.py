@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import grpc
 from genericdp.host.events import ENTRIES, DirectoryWatch
@@ -23,6 +23,9 @@ from genericdp.kubelet.api import drahealth_pb2 as health_api
 from genericdp.kubelet.api import pluginregistration_pb2 as registration_api
 from genericdp.kubelet.api.pluginregistration_pb2_grpc import RegistrationStub
 from genericdp.observed import Observed, until
+
+if TYPE_CHECKING:
+    from genericdp.kubelet.api.pluginregistration_pb2_grpc import RegistrationAsyncStub
 
 _T = TypeVar("_T")
 Health = dict[tuple[str, str], tuple[str, str]]
@@ -41,6 +44,7 @@ _GET_INFO_SECONDS = 1.0
 _NOTIFY_SECONDS = 5.0
 _CALL_SECONDS = 45.0
 _RETRY_SECONDS = 0.1
+_NOT_SENT = "DEADLINE_EXCEEDED: the call was not sent"
 
 
 class DraCallError(Exception):
@@ -84,7 +88,7 @@ class DraKubelet:
         self.refusal = ""
         """If it is not empty, no driver is registered, for this reason."""
         self.notify_seconds = _NOTIFY_SECONDS
-        """How long a driver may take to answer NotifyRegistrationStatus."""
+        """How long a driver may take to answer NotifyRegistrationStatus; 0: it is not called."""
         self._root = root
         self._wipe = wipe
         self._wipe_seconds = wipe_seconds
@@ -240,7 +244,7 @@ class DraKubelet:
                 plugin.watching = tasks.create_task(self._watch(plugin, tasks))
             status = registration_api.RegistrationStatus(plugin_registered=not reason, error=reason)
             try:
-                await _answer(stub.NotifyRegistrationStatus(status, timeout=self.notify_seconds))
+                await self._notify(stub, status)
             except DraCallError:
                 if not reason:
                     await self._deregister(path)
@@ -250,6 +254,13 @@ class DraKubelet:
         self._plugins[path].is_registered = True
         self._update_drivers()
         self.registrations.value += 1
+
+    async def _notify(
+        self, stub: RegistrationAsyncStub, status: registration_api.RegistrationStatus
+    ) -> None:
+        if not self.notify_seconds:  # a call without time may reach the driver
+            raise DraCallError(_NOT_SENT)
+        await _answer(stub.NotifyRegistrationStatus(status, timeout=self.notify_seconds))
 
     def _objection(self, info: registration_api.PluginInfo) -> str:
         if info.type != "DRAPlugin":
