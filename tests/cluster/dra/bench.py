@@ -72,6 +72,19 @@ class Bench:
         """Wait until this many are offered."""
         self.await_offer(resource, count)
 
+    def await_forgotten(self, *resources: str) -> None:
+        """Wait until slices have no device of these, not even one with a taint."""
+        eventually(
+            lambda: [
+                device["name"]
+                for resource in resources
+                for slice_ in self.slices(resource)
+                for device in slice_["spec"].get("devices") or ()
+            ],
+            [].__eq__,
+            what=f"no device of {', '.join(resources)}",
+        )
+
     def await_offer(self, resource: str, wanted: frozenset[str] | int) -> None:
         """Wait until these, or this many, are offered."""
 

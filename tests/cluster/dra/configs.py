@@ -61,6 +61,7 @@ _CONFIG = """\
   - name: example.com/stick
     servedBy: dra
     unhealthyTaint: NoExecute
+    forgetAfterSeconds: 2
     match:
       - path: /dev/loop8[0-4]
     inject:

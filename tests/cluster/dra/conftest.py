@@ -62,8 +62,8 @@ def installed_bench(cluster: Cluster) -> Iterator[Bench]:
 def bench(installed_bench: Bench) -> Bench:
     """Give what all tests share, without a claim and without loop devices."""
     loop.remove_all()
-    installed_bench.await_devices(DISK)
     installed_bench.await_unprepared()
+    installed_bench.await_forgotten(DISK, IMAGE, STICK, PART)
     (installed_bench.directory / "hooks").unlink(missing_ok=True)
     return installed_bench
 
