@@ -293,15 +293,15 @@ class ClaimPreparer:
         if before is not None:
             before, missing = await self._located(before)
         claim, fresh = self._planned(asked, before, missing)
-        if holders := {
-            (holder.driver, holder.uid): holder for _, _, holder in self._conflicts(claim)
-        }:
+        if self._why_refused(claim):
+            conflicts = self._conflicts(claim)
+            holders = {(holder.driver, holder.uid): holder for _, _, holder in conflicts}
             for holder in holders.values():
                 with suppress(GenericdpError):  # then the record stays as it is
                     await self.check(holder)
             claim, fresh = self._planned(asked, before, missing)
-        if why := self._why_refused(claim):
-            raise ClaimError(why)
+            if why := self._why_refused(claim):
+                raise ClaimError(why)
         self.records.reserve(claim)  # there was no await since the check
         has_hooks = any(
             fresh[hold.key].hooks.keys() & _HOOKS for hold in claim.holds if hold.key in fresh
@@ -488,10 +488,10 @@ class ClaimPreparer:
     def _conflicts(self, claim: Claim) -> Iterable[tuple[Hold, Hold, Claim]]:
         """Yield the holds of other claims on a claim's hardware, each with its claim."""
         for hold in claim.holds:
+            has_room = self._has_room(claim, hold)
             for other, holder in self._other_holds(claim):
                 if are_same(hold.identities, other.identities, self._present) and not (
-                    is_shared(hold, other)
-                    and (other.key != hold.key or self._has_room(claim, hold))
+                    is_shared(hold, other) and (other.key != hold.key or has_room)
                 ):
                     yield hold, other, holder
 
@@ -500,8 +500,9 @@ class ClaimPreparer:
 
         The scheduler no longer counts claims that were deleted by force.
         """
-        listed = self._listed(hold.key)
-        if hold.replicas != BY_CAPACITY or claim.is_prepared or listed is None:
+        if hold.replicas != BY_CAPACITY or claim.is_prepared:
+            return True
+        if (listed := self._listed(hold.key)) is None:
             return True
         holders = [holder for held, holder in self._other_holds(claim) if held.key == hold.key]
         if any(holder.is_foreign for holder in holders):  # how much it has is not known
