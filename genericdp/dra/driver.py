@@ -29,7 +29,7 @@ from genericdp.dra.claims import (
 )
 from genericdp.dra.prepare import ClaimPreparer, ServedPool
 from genericdp.dra.publisher import Publisher, StoredSlices
-from genericdp.dra.slices import devices_of, pool_name
+from genericdp.dra.slices import pool_name, shares_of
 from genericdp.durable import lock, put_aside, read_regular, write
 from genericdp.errors import DAMAGE, ApiError, KubeletError, reason_of, ungrouped
 from genericdp.host.events import ENTRIES, DirectoryWatch
@@ -385,12 +385,7 @@ class DraDriver:
             held.name.resource in gates and is_healthy(held) for held in self.held
         )
         self._pools = {
-            pool_name(self._node_name, name): ServedPool(
-                gate=gate,
-                shares=devices_of(
-                    name, gate.devices, driver=self._settings.driver, extended_resource=False
-                ).shares,
-            )
+            pool_name(self._node_name, name): ServedPool(gate=gate, shares=shares_of(gate.devices))
             for name, gate in gates.items()
         }
         self._lists.value = {name: gate.devices for name, gate in gates.items()}

@@ -73,6 +73,18 @@ class Offered:
     """Why shares cannot be in a slice, by ID."""
 
 
+def shares_of(devices: DeviceList) -> dict[str, str]:
+    """Return the ID of each listed share, Unhealthy ones too, by its name in a slice.
+
+    Of two shares with one name, only the first can be in a slice.
+    """
+    found: dict[str, str] = {}
+    for listed in devices.devices.values():
+        for share in listed.device.shares:
+            found.setdefault(label(share), share)
+    return found
+
+
 def devices_of(
     resource_name: str,
     devices: DeviceList,
@@ -88,24 +100,25 @@ def devices_of(
     are not Healthy are left out.
     """
     found: dict[str, Json] = {}
-    shares: dict[str, str] = {}
     not_offered: dict[str, str] = {}
+    shares = shares_of(devices)
+    names = {share: name for name, share in shares.items()}
     for listed in devices.devices.values():
         own = attributes_of(resource_name, listed.device, extended_resource=extended_resource)
         is_shared = listed.device.shares_capacity and "allowMultipleAllocations" not in lacking
         for share in listed.device.shares:
-            name = label(share)
-            if name in shares:
+            if share not in names:
+                name = label(share)
                 not_offered[share] = f"in ResourceSlices its name is that of {shares[name]}: {name}"
                 continue
-            shares[name] = share
             is_tainted = not listed.is_healthy
             if share in listed.withheld or (is_tainted and "taints" in lacking):
                 continue
-            found[name] = {"name": name, "attributes": own | id_of(share)}
-            found[name] |= _capacity(listed.device, is_shared=is_shared)
+            entry: Json = {"name": names[share], "attributes": own | id_of(share)}
+            entry |= _capacity(listed.device, is_shared=is_shared)
             if is_tainted:
-                found[name]["taints"] = [_taint(driver, listed, devices.unhealthy_taint)]
+                entry["taints"] = [_taint(driver, listed, devices.unhealthy_taint)]
+            found[names[share]] = entry
     return Offered(devices=found, shares=shares, not_offered=not_offered)
 
 

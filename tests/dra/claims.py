@@ -14,7 +14,7 @@ from genericdp.devices.device import Device
 from genericdp.devices.held import Held, HeldDevice
 from genericdp.dra.claims import ClaimRecords
 from genericdp.dra.prepare import ClaimPreparer, ServedPool
-from genericdp.dra.slices import devices_of
+from genericdp.dra.slices import shares_of
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
 from genericdp.kubelet.dra import ClaimRef
@@ -119,7 +119,7 @@ class Machine:
     @property
     def shares(self) -> Mapping[str, str]:
         """The ID of each share by its name in the ResourceSlice."""
-        return devices_of(NAME, self._lists[NAME], driver=DRIVER, extended_resource=False).shares
+        return shares_of(self._lists[NAME])
 
     def pools(self, gate_of: Callable[[str], Gate]) -> dict[str, ServedPool]:
         """Return what there is now for a preparer."""
@@ -131,7 +131,7 @@ class Machine:
         ]:
             listed, gate = self._lists[name], gate_of(name)
             gate.set_devices(listed)
-            shares = devices_of(name, listed, driver=DRIVER, extended_resource=False).shares
+            shares = shares_of(listed)
             pools[f"node-1/{name}"] = ServedPool(gate=gate, shares=shares)
         return pools
 
