@@ -460,11 +460,15 @@ class ClaimSpecs:
 
         def unlink() -> None:
             self._file(uid).unlink(missing_ok=True)
-            for path in self.metadata.glob("*.json"):
-                if self.uid_of(path.name) == uid:
-                    path.unlink(missing_ok=True)
+            self._remove_metadata(uid.__eq__)
 
         await in_worker(unlink)
+
+    def _remove_metadata(self, is_ended: Callable[[str], bool]) -> None:
+        """Remove what containers can read of claims that have ended, by UID; raise OSError."""
+        for path in self.metadata.glob("*.json"):
+            if is_ended(self.uid_of(path.name)):
+                path.unlink(missing_ok=True)
 
     def remove_others(self, uids: Collection[str]) -> None:
         """Remove the files of all claims except these, including specs with names of earlier
@@ -472,9 +476,7 @@ class ClaimSpecs:
         """
         remove_temporary(self.metadata)
         with suppress(OSError):
-            for path in self.metadata.glob("*.json"):
-                if self.uid_of(path.name) not in uids:
-                    path.unlink(missing_ok=True)
+            self._remove_metadata(lambda uid: uid not in uids)
         with suppress(OSError):
             for path in self.directory.glob(f"{_SPEC_PREFIX}*.json"):
                 is_ours = kind_of_ours(_content_of(path)) == self._kind
