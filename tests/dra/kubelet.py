@@ -65,9 +65,9 @@ class _Plugin:
 class DraKubelet:
     """A kubelet that knows of DRA alone, below a directory that stands for /var/lib/kubelet.
 
-    ``wipe`` deletes this node's ResourceSlices, of a driver or, if that is "", all of them: at the
-    start, and once a driver has had no connection for ``wipe_seconds``. With a fake for the API
-    server: ``wipe=lambda driver: server.wipe("node-1", driver=driver)``.
+    ``wipe`` deletes this node's ResourceSlices, of a driver or, if that is "", all of them, as at
+    the start. With a fake for the API server:
+    ``wipe=lambda driver: server.wipe("node-1", driver=driver)``.
     """
 
     def __init__(
@@ -75,8 +75,6 @@ class DraKubelet:
         root: Path,
         *,
         wipe: Callable[[str], None] = lambda driver: None,
-        wipe_seconds: float = 30.0,
-        call_seconds: float = _CALL_SECONDS,
     ) -> None:
         self.registry = root / "plugins_registry"
         self.drivers: Observed[frozenset[str]] = Observed(frozenset())
@@ -91,8 +89,6 @@ class DraKubelet:
         """How long a driver may take to answer NotifyRegistrationStatus; 0: it is not called."""
         self._root = root
         self._wipe = wipe
-        self._wipe_seconds = wipe_seconds
-        self._call_seconds = call_seconds
         self._plugins: dict[Path, _Plugin] = {}
         self._running: asyncio.Task[None] | None = None
 
@@ -144,7 +140,7 @@ class DraKubelet:
         """
         request = api.NodePrepareResourcesRequest(claims=claims)
         stub = self._stub(driver)
-        answer = await _answer(stub.NodePrepareResources(request, timeout=self._call_seconds))
+        answer = await _answer(stub.NodePrepareResources(request, timeout=_CALL_SECONDS))
         _check_uids(claims, answer.claims)
         return {uid: claim.error or tuple(claim.devices) for uid, claim in answer.claims.items()}
 
@@ -155,7 +151,7 @@ class DraKubelet:
         """
         request = api.NodeUnprepareResourcesRequest(claims=claims)
         stub = self._stub(driver)
-        answer = await _answer(stub.NodeUnprepareResources(request, timeout=self._call_seconds))
+        answer = await _answer(stub.NodeUnprepareResources(request, timeout=_CALL_SECONDS))
         _check_uids(claims, answer.claims)
         return {uid: claim.error for uid, claim in answer.claims.items()}
 
@@ -218,7 +214,6 @@ class DraKubelet:
         for path, plugin in tuple(self._plugins.items()):
             if found.get(path) != plugin.identity:
                 await self._deregister(path)
-                tasks.create_task(self._wipe_unless_back(plugin.driver))
         for path in found.keys() - self._plugins.keys():
             try:
                 await self._register(path, found[path], tasks)
@@ -241,7 +236,7 @@ class DraKubelet:
                     grpc.aio.insecure_channel(f"unix:{info.endpoint or path}", options=_OPTIONS),
                 )
                 self._plugins[path] = plugin
-                plugin.watching = tasks.create_task(self._watch(plugin, tasks))
+                plugin.watching = tasks.create_task(self._watch(plugin))
             status = registration_api.RegistrationStatus(plugin_registered=not reason, error=reason)
             try:
                 await self._notify(stub, status)
@@ -276,15 +271,12 @@ class DraKubelet:
         await plugin.channel.close()
         self._update_drivers()
 
-    async def _watch(self, plugin: _Plugin, tasks: asyncio.TaskGroup) -> None:
+    async def _watch(self, plugin: _Plugin) -> None:
         """Keep the connection, and know whether there is one."""
         while True:
             state = plugin.channel.get_state(try_to_connect=True)
-            was_connected = plugin.is_connected
             plugin.is_connected = state is grpc.ChannelConnectivity.READY
             self._update_drivers()
-            if was_connected and not plugin.is_connected:
-                tasks.create_task(self._wipe_unless_back(plugin.driver))
             await plugin.channel.wait_for_state_change(state)
 
     def _update_drivers(self) -> None:
@@ -293,14 +285,6 @@ class DraKubelet:
             for plugin in self._plugins.values()
             if plugin.is_registered and plugin.is_connected
         )
-
-    async def _wipe_unless_back(self, driver: str) -> None:
-        """Wipe a driver's slices if it has no connection for too long."""
-        is_back = await until(
-            lambda: driver in self.drivers.value, self.drivers, timeout_seconds=self._wipe_seconds
-        )
-        if not is_back:
-            self._wipe(driver)
 
 
 def _sockets(directory: Path) -> dict[Path, tuple[int, int]]:
