@@ -7,7 +7,6 @@ import json
 import shutil
 import tempfile
 from collections.abc import Coroutine
-from cProfile import Profile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -331,26 +330,3 @@ async def test_of_two_drivers_that_prepare_one_device_at_once_at_most_one_has_it
         await own.unprepare(driver)
     assert await processes["b.example"].prepare("b.example") == ""
     assert "by the DRA driver b.example" in await processes["a.example"].prepare("a.example")
-
-
-async def calls_for_a_claim(directory: Path, devices: int) -> int:
-    """Return how many calls the event loop makes to prepare and to unprepare a claim."""
-    directory.mkdir()
-    machine = Machine(directory, *(f"ttyUSB{number}" for number in range(devices)))
-    process = Process(machine, directory)
-    names = [*machine.shares]
-    for uid, name in (("other", names[0]), ("first", names[1]), ("one", names[2])):
-        machine.allocate(uid, [name])
-    for uid in ("other", "first"):  # the first call does what is only done once
-        assert not await process.prepare(uid)
-    assert not await process.unprepare("first")
-    with Profile() as profile:
-        assert not await process.prepare("one")
-        assert not await process.unprepare("one")
-    return sum(entry.callcount for entry in profile.getstats())
-
-
-async def test_a_claim_costs_the_same_however_many_devices_are_on_offer(tmp_path: Path) -> None:
-    """Each claim went through all devices of the node, several times."""
-    few = await calls_for_a_claim(tmp_path / "few", 10)
-    assert await calls_for_a_claim(tmp_path / "many", 200) < 1.1 * few

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from tests.dra.kubelet import PATIENCE_SECONDS
 from tests.dra.node import DRIVER, NAME, POOL, USB0, USB1, DraNode, by_dra
-from tests.polling import ask_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,8 +72,9 @@ async def test_only_claimed_devices_are_reported(node: DraNode) -> None:
             await reported()
             claim = await node.claim(USB1)
             await reported(USB1)
-            await node.unprepare(claim)
-            await reported()
+        await node.unprepare(claim)
+        async with aclosing(node.kubelet.health(DRIVER)) as reports:
+            assert await anext(reports) == {}
 
 
 async def test_a_device_that_is_gone_is_reported_and_comes_back(node: DraNode) -> None:
@@ -89,28 +89,3 @@ async def test_a_device_that_is_gone_is_reported_and_comes_back(node: DraNode) -
         await node.kubelet.reports(DRIVER, DEVICE, "HEALTHY")
         await node.until(lambda: taint(node) == {})
         await daemon.offers(NAME, ttyUSB0="")
-
-
-async def test_a_restarted_daemon_reports_the_claims_of_before(node: DraNode) -> None:
-    async with node.serving(by_dra()):
-        await node.claim()
-    async with node.serving(by_dra()):
-        await node.kubelet.wait_for(DRIVER)
-        assert await node.kubelet.reports(DRIVER, DEVICE, "HEALTHY") == ""
-
-
-async def test_where_the_api_server_drops_taints_status_says_so(node: DraNode) -> None:
-    node.server.dropped = {"spec.devices.taints"}
-    node.host.plug("ttyUSB1")
-    async with node.serving(by_dra()) as daemon:
-        await node.offers(POOL, USB0, USB1)
-        assert (await daemon.status())["apiServerLacks"] == ""
-        node.host.unplug("ttyUSB0")
-        await node.offers(POOL, USB1)
-
-        async def lacks() -> str:  # an answer of a moment ago is given again
-            return str((await daemon.status())["apiServerLacks"])
-
-        await ask_until(
-            lacks, lambda text: "drops taints of devices" in text, seconds=PATIENCE_SECONDS
-        )

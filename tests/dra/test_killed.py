@@ -1,24 +1,12 @@
-"""Claims of a daemon that is killed, or whose disk takes no record and no CDI spec."""
+"""Claims of a daemon that is killed at any step."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-import os
-import signal
-import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cdi.test_faults import NOT_MOUNTED, make_room, raise_limit
-from tests.dra.kubelet import DraCallError
-from tests.dra.node import DRIVER, NAME, OTHER, POOL, USB0, DraNode, by_dra
 from tests.programs import last_line
-from tests.test_daemon import Daemon, Place
-from tests.test_faults import MOUNT_NAMESPACE
-from tests.world import config, resource
 
 pytestmark = pytest.mark.slow
 
@@ -75,14 +63,12 @@ def allocate(first, other=()):
     if other:
         machine.allocate("other", other)
 
-async def prepared_again(directory, boot="boot-1"):
+async def prepared_again(directory):
     # The kubelet calls again, and at the end of the pod once more.
     allocate([USB0])
-    process = Process(machine, directory, boot=boot)
+    process = Process(machine, directory)
     before = len(process.hooks())
-    was_done = any(
-        one.is_prepared and one.boot_id == boot for one in process.preparer.records.claims.values()
-    )
+    was_done = any(one.is_prepared for one in process.preparer.records.claims.values())
     assert not await process.prepare("first")
     assert {*process.files()} == files_of("first"), process.files()
     ran = process.hooks()[before:]
@@ -94,28 +80,11 @@ async def prepared_again(directory, boot="boot-1"):
     assert process.hooks()[-1:] == ["release ttyUSB0"]
     assert process.files() == []
 
-async def prepared_after_a_reboot(directory):
-    shutil.rmtree(directory / "cdi", ignore_errors=True)
-    await prepared_again(directory, boot="boot-2")
-
 async def given_up(directory):
     # The pod is deleted before the kubelet calls again.
     allocate([USB0])
     process = Process(machine, directory)
     assert not await process.unprepare("first")
-    assert not await process.unprepare("other")
-    assert process.files() == []
-
-async def gone(directory):
-    # The claim is missing in the API; the next one gets the device once it is unprepared.
-    allocate(None, [USB0])
-    process = Process(machine, directory)
-    if "first" in process.preparer.records.claims:
-        assert "no longer has: waiting" in await process.prepare("other")
-        assert "claims/first.json" in process.files()
-    assert not await process.unprepare("first")
-    assert not await process.prepare("other")
-    assert {*process.files()} == files_of("other"), process.files()
     assert not await process.unprepare("other")
     assert process.files() == []
 
@@ -141,10 +110,6 @@ async def prepares(directory):
 async def unprepares(directory):
     assert not await Process(machine, directory).unprepare("first")
 
-async def reclaims(directory):
-    allocate(None, [USB0])
-    assert not await Process(machine, directory, boot="boot-2").prepare("other")
-
 async def releases(directory):
     release_marker(directory / "claims", "first").touch()
     assert await Process(machine, directory).preparer.honor_markers()
@@ -167,12 +132,11 @@ def content(directory):
     return found
 
 total = 0
-ENDINGS = (prepared_again, prepared_after_a_reboot, given_up, gone, gone_after_a_reboot)
+ENDINGS = (prepared_again, given_up, gone_after_a_reboot)
 for scenario, start, endings in (
     (prepares, empty, ENDINGS),
     (unprepares, ready, ENDINGS),
     (prepares_anew, ready, ENDINGS),
-    (reclaims, ready, (gone_after_a_reboot,)),
     (releases, ready, (released_again,)),
 ):
     seen, step, code = [], 0, -signal.SIGKILL
@@ -203,122 +167,3 @@ def test_killed_at_any_step_no_claim_is_lost_and_no_device_is_given_twice(
 ) -> None:
     steps = int(last_line(f"import sys; sys.argv[1:] = [{str(short_directory)!r}]\n{KILLED}"))
     assert steps > 40
-
-
-@pytest.fixture
-def place(node: DraNode) -> Place:
-    """A place of daemons whose hooks kill them, each when it runs for the first time."""
-    hooks = {}
-    for name in ("allocate", "release"):
-        kill = node.directory / f"kill-{name}"
-        kill.touch()
-        hooks[name] = node.hook(name, f"if rm {kill} 2>/dev/null; then kill -9 $PPID; fi")
-    place = Place(node.world.directory / "p")
-    place.config.write_text(config(by_dra(hooks=hooks)))
-    node.state_directory.mkdir(parents=True)
-    (node.state_directory / ".genericdp-temporary").touch()
-    node.settings.served_file.write_text(json.dumps({"version": 1, "resources": [NAME]}))
-    return place
-
-
-async def test_a_daemon_that_is_killed_within_a_hook_is_gone_on_with_by_the_next_one(
-    node: DraNode, place: Place
-) -> None:
-    """The test above is about each change of records and specs."""
-    claim = node.allocate(USB0)
-    async with place.daemon(*node.options) as daemon:
-        await node.offers(POOL, USB0)
-        with pytest.raises(DraCallError):
-            await node.prepare(claim)
-        assert await daemon.ends() == -signal.SIGKILL
-    await node.kubelet.wait_for_end(DRIVER)
-    async with place.daemon(*node.options) as daemon:
-        await node.prepare(claim)
-        assert node.ran() == ["allocate ttyUSB0"] * 2
-        assert len(node.given(claim)) == 1
-        await node.is_held(USB0)
-        with pytest.raises(DraCallError):
-            await node.unprepare(claim)
-        assert await daemon.ends() == -signal.SIGKILL
-    await node.kubelet.wait_for_end(DRIVER)
-    async with place.daemon(*node.options):
-        assert await node.unprepare(claim) == ""
-        assert node.ran() == ["release ttyUSB0"] * 2
-        assert [*node.cdi_directory.iterdir(), *(node.state_directory / "claims").iterdir()] == []
-    assert not [*node.state_directory.rglob(".genericdp-*")]
-
-
-FULL = """
-mount -t tmpfs -o size=16k tmpfs "$1"
-head -c 16384 /dev/zero > "$1/full"
-shift
-exec "$0" "$@"
-"""
-READ_ONLY = """
-mount --bind "$1" "$1"
-mount -o remount,bind,ro "$1"
-shift
-exec "$0" "$@"
-"""
-FULL_DISK, LIMIT = "no space left on device", "file too large"
-
-
-async def more_room(daemon: Daemon, directory: Path) -> None:
-    make_room(daemon, directory)
-
-
-async def no_limit(daemon: Daemon, directory: Path) -> None:
-    raise_limit(daemon, directory)
-
-
-async def remount(daemon: Daemon, directory: Path) -> None:
-    inside = ("nsenter", "--mount", f"-t{daemon.process.pid}")
-    command = (*inside, "mount", "-o", "remount,bind,rw", str(directory))
-    assert await (await asyncio.create_subprocess_exec(*command)).wait() == 0
-
-
-@pytest.mark.parametrize(
-    ("what", "launch", "why", "mend"),
-    [
-        pytest.param("claims", (*MOUNT_NAMESPACE, FULL), FULL_DISK, more_room,
-                     marks=NOT_MOUNTED, id="full, records"),
-        pytest.param("metadata", (*MOUNT_NAMESPACE, FULL), FULL_DISK, more_room,
-                     marks=NOT_MOUNTED, id="full, metadata"),
-        pytest.param("cdi", (*MOUNT_NAMESPACE, READ_ONLY), "read-only file system", remount,
-                     marks=NOT_MOUNTED, id="read-only, specs"),
-        pytest.param("claims", ("sh", "-c", 'ulimit -Sf 0; shift; exec "$0" "$@"'), LIMIT,
-                     no_limit, id="limited"),
-    ],
-)  # fmt: skip
-async def test_a_claim_waits_for_a_disk_that_takes_its_record_its_spec_and_its_metadata(
-    node: DraNode,
-    what: str,
-    launch: tuple[str, ...],
-    why: str,
-    mend: Callable[[Daemon, Path], Awaitable[None]],
-) -> None:
-    place = Place(node.world.directory / "p")
-    place.host.plug("ttyACM0", major=166)
-    place.config.write_text(config(by_dra(metadata=True), resource(OTHER, "/dev/ttyACM*")))
-    for name in ("claims", "metadata"):
-        (node.state_directory / name).mkdir(parents=True)
-    node.settings.served_file.write_text(json.dumps({"version": 1, "resources": [NAME]}))
-    directory = node.cdi_directory if what == "cdi" else node.state_directory / what
-    async with place.daemon(
-        *node.options, launch=(*launch, sys.executable, str(directory))
-    ) as daemon:
-        await node.offers(POOL, USB0)
-        claim = node.allocate(USB0)
-        refusal = (await node.refusal(claim)).lower()
-        assert why in refusal
-        assert str(directory) in refusal
-        assert why in (await daemon.says("claim default/claim cannot be prepared")).lower()
-        await node.world.container(modem=1)
-        await mend(daemon, directory)
-        await node.prepare(claim)
-        inside = f"/proc/{daemon.process.pid}/root{directory}"
-        assert [name for name in os.listdir(inside) if claim.uid in name]
-        assert await node.unprepare(claim) == ""
-        assert os.listdir(inside) == []
-        daemon.process.terminate()
-        assert await daemon.ends() == 0

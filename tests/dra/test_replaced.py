@@ -75,19 +75,6 @@ async def test_what_a_claim_keeps_when_it_gets_less_is_the_same_hardware(sticks:
         assert node.given(claim) == {}
 
 
-async def test_the_release_hook_of_the_record_runs_where_the_config_has_other_hardware(
-    sticks: DraNode,
-) -> None:
-    node = sticks
-    async with node.serving(by_dra(**GROUP, hooks={"release": node.hook("old")})):
-        claim = await node.claim("6001")
-    plug_stick(node.host, 2, number=1, serial="C")
-    async with node.serving(by_dra(**GROUP, hooks={"release": node.hook("new")})) as daemon:
-        await lists(daemon, "Healthy")
-        assert await node.unprepare(claim) == ""
-        assert node.ran() == ["old 6001"]
-
-
 @pytest.mark.parametrize("boot", ["this", "another"])
 async def test_admin_access_stays_with_its_hardware_when_an_edit_gives_its_id_to_other(
     node: DraNode, boot: str
