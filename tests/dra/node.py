@@ -44,6 +44,11 @@ def refused(why: str) -> Callable[[dict[str, Any]], bool]:
     return lambda found: any(why in entry["reason"] for entry in found["notOffered"])
 
 
+def result(**keys: object) -> dict[str, object]:
+    """Return a result of the scheduler."""
+    return {"request": "device", "driver": DRIVER, "pool": POOL, "device": USB0, **keys}
+
+
 class DraNode:
     """A node for tests of resources that DRA serves."""
 
@@ -90,17 +95,6 @@ class DraNode:
         self._daemons -= 1
         if not self._daemons:
             await self.kubelet.wait_for_end(DRIVER)
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        """The options of a daemon in a process of its own, in place of ``serving``."""
-        return (
-            f"--kubelet-dir={self.world.kubelet.directory}",
-            f"--kubelet-root={self.root}",
-            f"--kubeconfig={self.settings.kubeconfig}",
-            f"--cdi-dir={self.cdi_directory}",
-            f"--node-name={NODE}",
-        )
 
     @property
     def state_directory(self) -> Path:
@@ -200,6 +194,16 @@ class DraNode:
             if object_["metadata"]["name"] == name
         )
         return ClaimRef(namespace="default", name=name, uid=found["metadata"]["uid"])
+
+    def change(self, name: str, **allocation: object) -> None:
+        """Replace what a claim has been allocated."""
+        (claim,) = (
+            each
+            for each in self.server.objects("resourceclaims")
+            if each["metadata"]["name"] == name
+        )
+        status = {"allocation": {"devices": allocation}}
+        self.server.put("resourceclaims", {**claim, "status": status})
 
     async def claim(self, *devices: str, **keys: Any) -> ClaimRef:
         """Wait until devices are on offer, and return a claim that is prepared with them."""

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from genericdp.devices.resourcenames import label
 
-from tests.dra.node import DRIVER, NAME, NODE, OTHER, POOL, USB0, USB1, DraNode, by_dra
+from tests.dra.node import NAME, NODE, OTHER, POOL, USB0, USB1, DraNode, by_dra
 from tests.world import Daemon, resource
 
 
@@ -59,12 +57,8 @@ async def healed(node: DraNode, daemon: Daemon, *names: str) -> None:
     [
         pytest.param({"status": 401}, "does not accept the token", "401,get", id="401"),
         pytest.param({"status": 403}, "the ClusterRole", "403,get", id="403"),
-        pytest.param({"status": 429, "retry_after": 1}, "answers 429", "429,get", id="429"),
-        pytest.param({"content": b"<p>"}, "not a JSON", "unreachable,get", id="garbage"),
         pytest.param({"cut": True}, "does not answer", "unreachable,get", id="truncated"),
         pytest.param({"status": 500}, "answers 500", "500,create", id="500 later"),
-        pytest.param({"status": 409}, "answers 409", "409,create", id="409 later"),
-        pytest.param({"status": 410}, "answers 410", "410,create", id="410 later"),
         pytest.param({"status": 422}, "answers 422", "422,create", id="422 later"),
     ],
 )
@@ -98,59 +92,6 @@ async def test_an_api_server_that_is_gone_for_a_while(node: DraNode) -> None:
         await healed(node, daemon, USB0, USB1)
 
 
-async def test_an_api_server_that_is_slow(node: DraNode) -> None:
-    answer = asyncio.Event()
-    with node.server.failing(held=answer):
-        async with serving(node) as daemon:
-            await daemon.shows(NAME, lambda found: "has not said yet" in found["reason"])
-            await node.world.container(modem=1)
-            answer.set()
-            await healed(node, daemon)
-
-
-async def test_watches_that_end_break_or_tell_nonsense(node: DraNode) -> None:
-    async with serving(node) as daemon:
-        names = [USB0]
-        for number, line in enumerate((b"end", b"\0\xff{}\n", b"cut"), 1):
-            await healed(node, daemon, *names)
-            await node.until(lambda: node.server.watching)
-            match line:
-                case b"end":
-                    node.server.compact()
-                    node.server.end_watches()
-                case b"cut":
-                    node.server.cut_watches()
-                case _:
-                    node.server.tell_watches(line)
-            node.host.plug(f"ttyUSB{number}")
-            names.append(label(f"ttyUSB{number}"))
-        await healed(node, daemon, *names)
-
-
-async def test_a_slice_that_is_none_concerns_nothing_else(node: DraNode) -> None:
-    spec = {"driver": DRIVER, "nodeName": NODE, "pool": 3}
-    async with node.serving(by_dra()) as daemon:
-        await healed(node, daemon)
-        await node.until(lambda: node.server.watching)
-        metadata = {"name": "x", "uid": "x", "resourceVersion": "999999"}
-        event = {"type": "ADDED", "object": {"metadata": metadata, "spec": spec}}
-        node.server.tell_watches(json.dumps(event).encode() + b"\n")
-        node.host.plug("ttyUSB1", minor=1)
-        await node.until(lambda: len(node.pools()[POOL]) == 2)
-        assert not daemon.log.count("does not work")
-
-
-async def test_a_root_of_the_kubelet_that_cannot_be_looked_at_ends_no_device_plugin(
-    node: DraNode,
-) -> None:
-    node.settings = replace(node.settings, kubelet_root=node.root / ("x" * 300))
-    async with node.serving(resource(OTHER, "/dev/ttyUSB*")) as daemon:
-        await node.world.listed(OTHER, "ttyUSB0")
-        await daemon.takes(resource(OTHER, "/dev/ttyUSB*"), by_dra(glob="/dev/ttyACM*"))
-        await reported(daemon, "file name too long")
-        await node.world.allocated(OTHER, ["ttyUSB0"])
-
-
 @pytest.mark.parametrize("at_first", [True, False])
 async def test_a_node_that_is_made_later_or_anew(node: DraNode, *, at_first: bool) -> None:
     if at_first:
@@ -177,86 +118,9 @@ async def test_a_kubeconfig_that_is_missing_or_broken_until_it_is_right(node: Dr
         await reported(daemon, f"{file}")
         claim = node.allocate(USB0)
         assert f"{file}" in await node.refusal(claim)
-        for content in ("\0", "[", "clusters: 3", "current-context: nowhere"):
-            lines = len(daemon.log.lines)
-            file.write_text(content)
-            await daemon.log.until(lambda: len(daemon.log.lines) > lines)  # noqa: B023
-            await reported(daemon, f"{file}")
         file.write_text(right.replace(node.server.url, "http://127.0.0.1:1"))
         await reported(daemon, "http://127.0.0.1:1 does not answer")
         file.write_text(right)
-        await healed(node, daemon)
-
-
-def changed(node: DraNode, name: str, **allocation: object) -> None:
-    """Replace what a claim has been allocated."""
-    (claim,) = (o for o in node.server.objects("resourceclaims") if o["metadata"]["name"] == name)
-    node.server.put("resourceclaims", {**claim, "status": {"allocation": {"devices": allocation}}})
-
-
-def result(**keys: object) -> dict[str, object]:
-    return {"request": "device", "driver": DRIVER, "pool": POOL, "device": USB0, **keys}
-
-
-async def test_what_a_claim_says_of_other_drivers_does_not_matter(
-    node: DraNode,
-) -> None:
-    theirs = {"driver": "gpu.example.com"}
-    async with serving(node) as daemon:
-        await healed(node, daemon)
-        claim = node.allocate(USB0)
-        config = [{"source": "FromClaim", "opaque": {**theirs, "parameters": {}}}]
-        results = [result(device="gpu0", **theirs), result()]
-        changed(node, "claim", results=results, config=config)
-        (device,) = await node.prepare(claim)
-        assert device.device_name == USB0
-        await node.unprepare(claim)
-        changed(node, "claim", results=results[:1])
-        assert "nothing of genericdp.io is allocated" in await node.refusal(claim)
-
-
-async def test_a_claim_that_is_no_proper_object_is_refused(node: DraNode) -> None:
-    async with serving(node) as daemon:
-        await healed(node, daemon)
-        claim = node.allocate(USB0)
-        metadata = {"name": "claim", "namespace": "default", "uid": claim.uid}
-        wrong: list[object] = [3, [3], [{}], [{"driver": DRIVER}], [result(request=3)]]
-        for results in (*wrong, [result(pool=[])], [result(device=[])]):
-            status = {"allocation": {"devices": {"results": results}}}
-            content = json.dumps({"metadata": metadata, "status": status}).encode()
-            with node.server.failing(target="resourceclaims", content=content):
-                assert "no proper ResourceClaim" in await node.refusal(claim)
-        for content, why in (
-            (b'{"metadata": 3}', "an object without metadata"),
-            (b'{"metadata": {}}', "no proper ResourceClaim"),
-        ):
-            with node.server.failing(target="resourceclaims", content=content):
-                assert why in await node.refusal(claim)
-        await healed(node, daemon)
-
-
-async def test_a_claim_whose_device_is_gone_is_refused_until_it_is_back(node: DraNode) -> None:
-    async with serving(node) as daemon:
-        await healed(node, daemon)
-        claim = node.allocate(USB0)
-        node.host.unplug("ttyUSB0")
-        await node.offers(POOL)
-        assert "/dev/ttyUSB0 does not exist" in await node.refusal(claim)
-        await daemon.counts_so(
-            lambda found: found.get(f"allocations_total{{{NAME},unusable}}") == 1
-        )
-        node.host.plug("ttyUSB0")
-        await node.offers(POOL, USB0)
-        await node.prepare(claim)
-
-
-@pytest.mark.parametrize("missing", ["plugins", "plugins_registry"])
-async def test_a_directory_of_the_kubelet_that_is_made_later(node: DraNode, missing: str) -> None:
-    await node.kubelet.stop()
-    shutil.rmtree(node.root / missing)
-    async with serving(node) as daemon:
-        await reported(daemon, f"{node.root / missing}")
-        node.kubelet.start()
         await healed(node, daemon)
 
 
@@ -307,54 +171,12 @@ async def test_a_directory_of_the_driver_that_is_removed_comes_back(node: DraNod
         await healed(node, daemon)
 
 
-async def test_a_record_that_cannot_be_written_again_takes_no_other_one_along(
-    node: DraNode,
-) -> None:
-    node.host.plug("ttyUSB1")
-    async with node.serving(by_dra()) as daemon:
-        first, second = await node.claim(name="first"), await node.claim(USB1, name="second")
-        record = node.record(second)
-        shutil.rmtree(node.state_directory)
-        node.record_file(first).mkdir(parents=True)  # in the way of the record
-        await node.until(lambda: node.record(second) == record)
-        await daemon.log.says("the record of claim default/first cannot be written again: ")
-        node.record_file(first).rmdir()
-        await node.refuses(
-            node.allocate(USB1, name="another"), "is prepared for claim default/second"
-        )
-        assert await node.unprepare(second) == ""
-
-
-async def test_a_kubelet_that_restarts_finds_driver_and_slices_again(node: DraNode) -> None:
-    async with serving(node) as daemon:
-        await healed(node, daemon)
-        claim = await node.claim()
-        await node.kubelet.restart()
-        await node.offers(POOL, USB0)
-        await daemon.registered(NAME)
-        await node.prepare(claim)
-        assert await node.unprepare(claim) == ""
-
-
 async def test_a_kubelet_that_refuses_the_driver_for_a_while(node: DraNode) -> None:
     node.kubelet.refusal = "not today"
     async with serving(node) as daemon:
         await reported(daemon, "the kubelet refuses the driver: not today")
         node.kubelet.refusal = ""
         await healed(node, daemon)
-
-
-async def test_nobody_is_said_to_undo_writes_that_have_failed(node: DraNode) -> None:
-    async with serving(node, forgetAfterSeconds=0) as daemon:
-        await healed(node, daemon)
-        with node.server.failing(status=403, reason="Forbidden", verbs={"update"}):
-            for _ in range(5):
-                node.host.plug("ttyUSB1")
-                await reported(daemon, "refuses (403)")
-                node.host.unplug("ttyUSB1")
-                await daemon.registered(NAME)
-        await healed(node, daemon)
-        assert not any("keeps changing" in line for line in daemon.log.lines)
 
 
 async def test_a_second_instance_serves_as_device_plugin_and_takes_dra_over(node: DraNode) -> None:

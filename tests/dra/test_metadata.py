@@ -10,11 +10,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from genericdp.devices.resourcenames import label
 from genericdp.kubelet.api import dra_pb2 as api
 
-from tests.dra.node import DRIVER, NAME, NODE, OTHER, POOL, USB0, USB1, DraNode, by_dra
+from tests.dra.node import DRIVER, NODE, OTHER, POOL, USB0, USB1, DraNode, by_dra
 from tests.dra.test_claims import POD_CLAIM
 
 FILE_OF_GO = Path(__file__).with_name("metadata_of_go.txt")
@@ -103,76 +102,29 @@ async def test_a_file_has_all_attributes_of_the_slice_and_a_claim_one_for_each_r
             assert "podClaimName" not in newest
 
 
-@pytest.mark.parametrize(
-    ("annotation", "place"),
-    [
-        pytest.param("left", "resourceclaimtemplates/left", id="of a template"),
-        pytest.param("", "resourceclaims/claim", id="empty"),
-        pytest.param("../../../etc", "resourceclaims/claim", id="a path"),
-        pytest.param("a/b", "resourceclaims/claim", id="two parts"),
-        pytest.param("..", "resourceclaims/claim", id="above"),
-        pytest.param("a" * 64, "resourceclaims/claim", id="too long"),
-        pytest.param("a\0\n\ud800", "resourceclaims/claim", id="unprintable"),
-        pytest.param(["left"], "resourceclaims/claim", id="not a string"),
-    ],
-)
-async def test_no_annotation_leads_to_a_place_outside(
-    node: DraNode, annotation: Any, place: str
-) -> None:
-    async with node.serving(DESCRIBED):
-        claim = await node.claim(annotations={POD_CLAIM: annotation})
-        (mount,) = mounts(node, claim).values()
-        assert mount["containerPath"] == f"{INSIDE}/{place}/device/{DRIVER}-metadata.json"
-        newest, _ = json.JSONDecoder().raw_decode(Path(mount["hostPath"]).read_text())
-        expected = annotation if place.startswith("resourceclaimtemplates") else None
-        assert newest.get("podClaimName") == expected
-
-
-@pytest.mark.parametrize("request_", ["../../x", "..", "", "A", "a" * 254, "x\n"])
-async def test_a_request_whose_name_is_none_is_refused_and_harms_no_other_claim(
-    node: DraNode, request_: str
-) -> None:
-    async with node.serving(DESCRIBED):
-        await node.offers(POOL, USB0)
-        bad = node.allocate(name="bad", requests={request_: (USB0,)})
-        assert "no container can have a file for the name" in await node.refusal(bad)
-        assert files(node) == []
-        assert node.record(bad) is None
-        await node.prepare(node.allocate(USB0, name="good"))
-
-
-async def test_without_metadata_there_is_no_file(node: DraNode) -> None:
-    async with node.serving(by_dra()):
-        claim = node.allocate(USB0)
-        await node.offers(POOL, USB0)
-        (device,) = await node.prepare(claim)
-        assert len(device.cdi_device_ids) == 1
-        assert (mounts(node, claim), files(node)) == ({}, [])
-
-
-async def test_a_file_is_written_again_if_it_is_removed_and_ends_with_its_claim(
+async def test_a_file_stays_as_it_was_when_its_claim_was_prepared_and_ends_with_it(
     node: DraNode,
 ) -> None:
     node.host.plug("ttyUSB1")
-    async with node.serving(DESCRIBED):
-        claim, other = await node.claim(name="first"), await node.claim(USB1, name="second")
-        (of_first,) = (path for path in files(node) if claim.uid in path.name)
-        content, given = of_first.read_text(), node.given(claim)
-        of_first.unlink()
-        await node.until(of_first.exists)
-        assert of_first.read_text() == content
-        of_first.write_text("changed")
+    async with node.serving(DESCRIBED) as daemon:
+        claim = await node.claim()
+        (file,) = files(node)
+        content, given = file.read_text(), node.given(claim)
+        await daemon.takes(by_dra(attributes={"port": "other"}))
+        await node.until(lambda: "other" in json.dumps(node.server.objects("resourceslices")))
+        file.unlink()
+        await node.until(file.exists)
+        assert file.read_text() == content
+        file.write_text("changed")
         await node.prepare(claim)
-        assert of_first.read_text() == content
-        for path in files(node):
-            path.unlink()
-        of_first.parent.rmdir()
-        await node.until(lambda: len(files(node)) == 2)
+        assert file.read_text() == content
+        file.unlink()
+        file.parent.rmdir()
+        await node.until(file.exists)
         assert node.given(claim) == given
+        later = await node.claim(USB1, name="later")
+        assert mounts(node, later) == {}, "its resource has no metadata any more"
         assert await node.unprepare(claim) == ""
-        (left,) = files(node)
-        assert other.uid in left.name
-        assert await node.unprepare(other) == ""
         assert files(node) == []
 
 
@@ -183,37 +135,17 @@ async def test_files_that_no_claim_has_are_removed_at_the_start_and_come_back_af
         claim = await node.claim()
     (file,) = files(node)
     content = file.read_text()
-    gone, half = file.with_name("gone_0.json"), file.with_name(".genericdp-half")
-    gone.touch()
-    half.touch()
+    for name in ("gone_0.json", ".genericdp-half"):
+        file.with_name(name).touch()
+    async with node.serving(DESCRIBED):
+        await node.kubelet.wait_for(DRIVER)
+        assert files(node) == [file]
     node.edit_record(claim, bootID="another")
     async with node.serving(DESCRIBED):
         await node.kubelet.wait_for(DRIVER)
         assert files(node) == [], "its containers ended with the boot"
         await node.prepare(claim)
-        assert files(node) == [file]
         assert file.read_text() == content
-    gone.touch()
-    half.touch()
-    async with node.serving(DESCRIBED):
-        await node.kubelet.wait_for(DRIVER)
-        assert files(node) == [file]
-
-
-async def test_a_file_tells_what_the_device_was_when_its_claim_was_prepared(node: DraNode) -> None:
-    node.host.plug("ttyUSB1")
-    async with node.serving(DESCRIBED) as daemon:
-        claim = await node.claim()
-        (file,) = files(node)
-        content = file.read_text()
-        await daemon.takes(by_dra(attributes={"port": "other"}))
-        await node.until(lambda: "other" in json.dumps(node.server.objects("resourceslices")))
-        await node.prepare(claim)
-        file.unlink()
-        await node.until(file.exists)
-        assert file.read_text() == content
-        later = await node.claim(USB1, name="later")
-        assert mounts(node, later) == {}, "its resource has no metadata any more"
 
 
 async def test_a_claim_whose_file_cannot_be_written_is_refused_until_it_can(node: DraNode) -> None:
@@ -224,22 +156,5 @@ async def test_a_claim_whose_file_cannot_be_written_is_refused_until_it_can(node
         claim = node.allocate(USB0)
         assert str(directory) in await node.refusal(claim)
         assert node.given(claim) == {}, "there is no spec that mounts what is missing"
-        await node.is_held(USB0)
         directory.unlink()
         await node.prepare(claim)
-        assert len(files(node)) == 1
-        assert await node.unprepare(claim) == ""
-        assert files(node) == []
-
-
-async def test_a_claim_waits_until_the_version_of_the_node_is_known(node: DraNode) -> None:
-    node.server.remove("nodes", NODE)
-    async with node.serving(DESCRIBED) as daemon:
-        claim = node.allocate(USB0)
-        await node.refuses(claim, "the API server has not said yet which version")
-        node.server.add_node(NODE, kubelet_version="v1.35.0")
-        await node.offers(POOL, USB0)
-        await node.prepare(claim)
-        (device,) = described(node, claim)
-        assert device["attributes"]["extendedResource"] == {"bool": False}
-        await daemon.registered(NAME)

@@ -6,8 +6,6 @@ The cases are those of Kubernetes' own node tests of DRA that no other test here
 from __future__ import annotations
 
 import asyncio
-import json
-import signal
 from dataclasses import replace
 
 import pytest
@@ -15,10 +13,7 @@ from genericdp.devices.resourcenames import label
 from genericdp.kubelet.api.dra_pb2 import Claim as ClaimRef
 
 from tests.dra.kubelet import DraCallError
-from tests.dra.node import DRIVER, NAME, NODE, OTHER, POOL, USB0, DraNode, by_dra
-from tests.dra.test_faults import changed, result
-from tests.test_daemon import Place
-from tests.world import config
+from tests.dra.node import DRIVER, NAME, NODE, OTHER, POOL, USB0, DraNode, by_dra, result
 
 SECOND = "second.example.com"
 
@@ -27,25 +22,6 @@ async def failed(node: DraNode) -> None:
     """Wait until the kubelet could not register the driver once more."""
     before = len(node.kubelet.failures.value)
     await node.until(lambda: len(node.kubelet.failures.value) > before)
-
-
-@pytest.mark.slow
-async def test_a_daemon_that_does_not_answer_a_kubelet_that_starts_is_registered_once_it_does(
-    node: DraNode,
-) -> None:
-    place = Place(node.world.directory / "p")
-    place.config.write_text(config(by_dra()))
-    node.settings.directory.mkdir(parents=True)
-    node.settings.served_file.write_text(json.dumps({"version": 1, "resources": [NAME]}))
-    async with place.daemon(*node.options) as daemon:
-        claim = await node.claim()
-        daemon.process.send_signal(signal.SIGSTOP)
-        await node.kubelet.restart()
-        await node.until(lambda: node.pools() == {})
-        await failed(node)
-        daemon.process.send_signal(signal.SIGCONT)
-        await node.offers(POOL, USB0)
-        assert await node.unprepare(claim) == ""
 
 
 async def test_a_kubelet_that_fails_to_tell_that_it_has_taken_the_driver_takes_it_again(
@@ -117,7 +93,7 @@ async def test_each_of_two_drivers_does_its_part_of_a_claim_whatever_fails_in_th
         await node.offers(pool, modem)
         claim = node.allocate(USB0)
         other = result(request="modem", driver=SECOND, pool=pool, device=modem)
-        changed(node, "claim", results=[result(), other])
+        node.change("claim", results=[result(), other])
         for call in ("allocate", "release"):
             node.hook(call, "exit 3")
             for _ in range(2):  # the kubelet calls both again
