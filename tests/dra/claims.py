@@ -14,7 +14,7 @@ from genericdp.devices.device import Device
 from genericdp.devices.held import Held, HeldDevice
 from genericdp.dra.claims import ClaimRecords
 from genericdp.dra.prepare import ClaimPreparer, ServedPool
-from genericdp.dra.slices import shares_of
+from genericdp.dra.slices import devices_of, shares_of
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
 from genericdp.kubelet.dra import ClaimRef
@@ -80,6 +80,8 @@ class Machine:
             self.host.plug(name)
         self._file = directory / "config.yaml"
         self._lists: DeviceLists = {}
+        self.now = 0.0
+        """In seconds."""
         self.claims: dict[str, dict[str, Any]] = {}
         """By UID, which is also the name."""
         self.configure(
@@ -107,9 +109,13 @@ class Machine:
             host,
             node_name="node-1",
             previous=self._lists,
-            now=0.0,
+            now=self.now,
             held=Held(held),
         ).lists
+
+    def forget(self) -> None:
+        """Forget the last look, as a daemon that ends does."""
+        self._lists = {}
 
     @property
     def lists(self) -> DeviceLists:
@@ -227,6 +233,20 @@ class Process:
             descriptor = os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
             os.write(descriptor, f"{name} {device.id}\n".encode())
             os.close(descriptor)
+
+    def offered(self) -> dict[tuple[str, str], str]:
+        """Return the IDs of what the scheduler can allocate, by pool and name in the slice."""
+        return {
+            (pool, name): device["attributes"]["id"]["string"]
+            for pool, served in self.pools.items()
+            for name, device in devices_of(
+                served.gate.resource,
+                served.gate.devices,
+                driver=DRIVER,
+                extended_resource=False,
+                lacking=["taints"],
+            ).devices.items()
+        }
 
     async def prepare(self, uid: str) -> str:
         """Return why a claim is not prepared; empty: it is."""

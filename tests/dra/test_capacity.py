@@ -7,7 +7,6 @@ from typing import Any
 from genericdp.kubelet.api import dra_pb2 as api
 
 from tests.dra.node import NAME, POOL, USB0, DraNode, by_dra
-from tests.dra.test_holds import takes
 
 MEMORY = {"memory": {"value": "4Gi", "default": "1Gi", "min": "1Gi", "step": "1Gi"}}
 ENV = {"env": {"BYTES": "$(claim.capacity.memory)"}}
@@ -60,25 +59,6 @@ async def test_claims_and_requests_share_a_device_until_the_last_has_ended(node:
         assert (node.given(first), node.record(first)) == ({}, None)
 
 
-async def test_a_claim_that_was_deleted_by_force_keeps_its_part(node: DraNode) -> None:
-    async with node.serving(shared()) as daemon:
-        forced = await node.claim(name="forced", consumed={"memory": "2Gi"})
-        other = await node.claim(name="other", consumed={"memory": "1Gi"})
-        node.server.remove("resourceclaims", "forced", "default")
-        most = node.allocate(USB0, name="most", consumed={"memory": "2Gi"})
-        why = f"device {USB0} of {POOL} has too little capacity left next to claim default/forced"
-        await node.refuses(most, f"{why}, which the API server no longer has: waiting for")
-        await daemon.counts_so(lambda found: found["claims{gone}"] == 1)
-        fitting = await node.claim(name="fitting", consumed={"memory": "1Gi"})
-        await node.prepare(other)
-        assert await node.unprepare(forced) == ""
-        assert "next to claim default/other" in await node.refusal(
-            node.allocate(USB0, name="most", consumed={"memory": "3Gi"})
-        )
-        await node.unprepare(fitting)
-        await node.prepare(most)
-
-
 async def test_without_support_of_the_api_server_a_claim_has_a_device_to_itself(
     node: DraNode,
 ) -> None:
@@ -103,24 +83,3 @@ async def test_without_support_of_the_api_server_a_claim_has_a_device_to_itself(
         await node.refuses(
             node.allocate(USB0, name="part", consumed={"memory": "1Gi"}), "is prepared for claim"
         )
-
-
-async def test_a_device_is_not_shared_in_two_ways_after_an_edit(
-    node: DraNode,
-) -> None:
-    async with node.serving(shared()) as daemon:
-        claim = await node.claim(consumed={"memory": "1Gi"})
-        (device,), given = await node.prepare(claim), node.given(claim)
-        await takes(node, daemon, by_dra(replicas=4))
-        await node.until(lambda: node.pools()[POOL] == [])
-        (shown,) = (await daemon.resource(NAME))["devices"]
-        assert "claim default/claim holds it with sharing: capacity" in shown["reason"]
-        assert (await node.prepare(claim), node.given(claim)) == ((device,), given)
-        await node.unprepare(claim)
-        await node.until(lambda: USB0 in node.pools()[POOL])
-        exclusive = await node.claim(name="exclusive")
-        await takes(node, daemon, shared())
-        part = node.allocate(USB0, name="part", consumed={"memory": "1Gi"})
-        await node.refuses(part, "is prepared for claim default/exclusive")
-        await node.unprepare(exclusive)
-        await node.prepare(part)

@@ -14,14 +14,12 @@ from typing import Any
 import pytest
 from genericdp.devices.device import device_id_of
 from genericdp.dra.claims import release_marker
-from genericdp.dra.slices import devices_of
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.budget import examples
 from tests.dra.claims import (
-    DRIVER,
     HOOKS,
     NAME,
     Machine,
@@ -184,18 +182,7 @@ class Claims(RuleBasedStateMachine):
             for result in self.results(other)
             if not self.machine.is_admin(other)
         }
-        free = [
-            (pool, name)
-            for pool, served in self.process.pools.items()
-            for name in devices_of(
-                served.gate.resource,
-                served.gate.devices,
-                driver=DRIVER,
-                extended_resource=False,
-                lacking=["taints"],
-            ).devices
-            if admin or (pool, name) not in taken
-        ]
+        free = [place for place in self.process.offered() if admin or place not in taken]
         if free:
             pool, name = free[choice % len(free)]
             self.machine.allocate(uid, [name], pool=pool, admin=admin)
@@ -304,7 +291,7 @@ class Claims(RuleBasedStateMachine):
 
 TestClaims = Claims.TestCase
 TestClaims.settings = settings(
-    max_examples=examples(40),
+    max_examples=examples(20),
     stateful_step_count=40,
     deadline=None,
     phases=(Phase.reuse, Phase.generate),

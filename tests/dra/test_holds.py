@@ -12,11 +12,10 @@ from genericdp.devices.resourcenames import label
 from genericdp.dra.claims import read_records, release_marker
 from genericdp.settings import ClaimTiming
 
-from tests.dra.claims import plug_stick, unplug_stick
+from tests.dra.claims import plug_stick
 from tests.dra.node import (
     DRIVER,
     NAME,
-    NODE,
     OTHER,
     POOL,
     USB0,
@@ -29,9 +28,7 @@ from tests.dra.node import (
 )
 from tests.world import Daemon, resource
 
-OTHER_POOL = f"{NODE}/{OTHER}"
 MODEM = resource("example.com/acm", "/dev/ttyACM*")
-PORT = {"env": {"PORT": "$(device.path)"}}
 
 
 def often(node: DraNode) -> dict[str, Any]:
@@ -46,24 +43,6 @@ async def takes(node: DraNode, daemon: Daemon, *resources: dict[str, object]) ->
     await node.world.listed("example.com/acm", "ttyACM0")
 
 
-async def test_a_device_that_was_prepared_again_after_a_replug_is_still_held_after_an_edit(
-    sticks: DraNode,
-) -> None:
-    node = sticks
-    async with node.serving(by_dra(id="$(usb.serial)")) as daemon:
-        claim = await node.claim(label("A"))
-        plug_stick(node.host, 1, number=7, serial="A", address=2)
-        await node.until(lambda: node.host_paths(claim) == ["/dev/ttyUSB7"])
-        await node.prepare(claim)
-        await daemon.takes(by_dra(OTHER, id="$(usb.serial)"))
-        await daemon.shows(OTHER, refused(f"claim default/claim has it as A of {NAME}"))
-        await node.offers(OTHER_POOL, label("B"))
-        await daemon.takes(by_dra(id="x$(usb.port)"))
-        await daemon.log.says("device A becomes x1-1 once it is free")
-        await node.offers(POOL, label("A"), label("x1-2"))
-        assert node.host_paths(claim) == ["/dev/ttyUSB7"]
-
-
 async def test_a_claim_whose_record_could_not_be_read_again_is_refused(node: DraNode) -> None:
     for number in range(1, 32):
         node.host.plug(f"ttyUSB{number}")
@@ -75,36 +54,6 @@ async def test_a_claim_whose_record_could_not_be_read_again_is_refused(node: Dra
         assert "its record would have" in await node.refusal(claim)
         assert node.record(claim) is None
         await node.prepare(node.allocate(USB0, name="other"))
-
-
-async def test_admin_access_is_no_holder_and_runs_no_hooks(node: DraNode) -> None:
-    node.host.plug("ttyUSB1")
-    async with node.serving(by_dra(hooks=node.hooks())):
-        user = await node.claim(name="user")
-        monitor = await node.claim(name="monitor", admin=True)
-        assert node.host_paths(monitor) == ["/dev/ttyUSB0"]
-        assert node.ran() == ["allocate ttyUSB0"]
-        assert await node.unprepare(user) == ""
-        assert node.ran() == ["release ttyUSB0"]
-        assert node.allocate(USB1, name="monitor", admin=True) == monitor
-        await node.prepare(monitor)
-        assert node.host_paths(monitor) == ["/dev/ttyUSB1"]
-        assert await node.unprepare(monitor) == ""
-        assert node.ran() == []
-
-
-async def test_what_is_no_longer_allocated_to_a_claim_ends_and_the_rest_stays_held(
-    node: DraNode,
-) -> None:
-    node.host.plug("ttyUSB1")
-    async with node.serving(by_dra(hooks=node.hooks())):
-        claim = await node.claim(USB0, USB1)
-        node.ran()
-        assert node.allocate(USB1) == claim
-        await node.prepare(claim)
-        assert node.ran() == ["release ttyUSB0", "allocate ttyUSB1"]
-        await node.prepare(node.allocate(USB0, name="other"))
-        await node.is_held(USB1)
 
 
 async def test_of_several_claims_that_end_at_once_the_last_runs_the_release_hook(
@@ -175,44 +124,6 @@ async def test_requests_that_hide_or_contradict_each_other_are_logged(node: DraN
         await daemon.log.says("its requests give PORT different values")
 
 
-async def test_an_edit_leaves_the_spec_of_a_prepared_claim_as_given(node: DraNode) -> None:
-    node.host.plug("ttyUSB1")
-    env = {"env": {"PORT": "$(device.path)"}}
-    async with node.serving(by_dra(glob="/dev/ttyUSB0", id="x", inject=env)) as daemon:
-        claim = await node.claim("x")
-        first, given = await node.prepare(claim), node.given(claim)
-        for edited in (
-            by_dra(exclude=[{"path": "/dev/ttyUSB0"}]),
-            by_dra(glob="/dev/ttyUSB0", id="x", inject={"env": {"OTHER": "1"}}),
-            by_dra(glob="/dev/ttyUSB1", id="x"),
-        ):
-            await takes(node, daemon, edited)
-            assert await node.prepare(claim) == first
-            assert node.given(claim) == given
-        await daemon.shows(NAME, refused(f"claim default/claim has x of {NAME} for other hardware"))
-        # That hardware is free, and the old one is not.
-        await daemon.takes(by_dra(OTHER, "/dev/ttyUSB*", id="y$(device.name)"))
-        await node.offers(OTHER_POOL, label("yttyUSB1"))
-        await node.unprepare(claim)
-        await node.offers(OTHER_POOL, label("yttyUSB0"), label("yttyUSB1"))
-
-
-@pytest.mark.parametrize(
-    ("then", "now", "why"),
-    [(2, 1, "holds it with replicas: 2"), (1, 2, "is prepared for claim default/first")],
-    ids=["lowered", "raised"],
-)
-async def test_other_replicas_do_not_share_what_is_held(
-    node: DraNode, then: int, now: int, why: str
-) -> None:
-    shares = [USB0, label("ttyUSB0::1")]
-    async with node.serving(by_dra(replicas=then)) as daemon:
-        await node.claim(shares[then - 1], name="first")
-        await daemon.takes(by_dra(replicas=now))
-        await node.offers(POOL, shares[then - 1])
-        await node.refuses(node.allocate(shares[now - 1], name="second"), why)
-
-
 async def test_the_holds_of_a_record_have_the_form_that_each_version_reads(node: DraNode) -> None:
     async with node.serving(by_dra()):
         claim = await node.claim()
@@ -269,26 +180,6 @@ async def test_a_damaged_record_is_no_reason_to_end_and_its_device_is_held(
         assert "is prepared for claim default/claim" in refusal or file.name in refusal
 
 
-async def test_other_hardware_under_the_id_of_a_prepared_claim_is_refused(sticks: DraNode) -> None:
-    node = sticks
-    async with node.serving(by_dra(id="$(usb.port)")) as daemon:
-        claim = await node.claim(label("1-1"))
-        given = node.given(claim)
-        plug_stick(node.host, 1, number=0, serial="C", address=2)
-        await node.until(lambda: node.given(claim) == {})
-        # Only once the daemon has seen what is plugged in is it known to be other hardware.
-        await node.refuses(claim, "is other hardware now: usb serial C at usb 0000:00:14.0")
-        was = "was prepared with usb serial A at usb 0000:00:14.0"
-        assert was in await node.refusal(claim)
-        # What is there now is not what the claim has, and gets the ID once the claim ends.
-        why = f"claim default/claim has 1-1 of {NAME} for other hardware"
-        await daemon.shows(NAME, refused(why))
-        unplug_stick(node.host, 1)
-        await daemon.shows(NAME, lambda found: found["devices"][0]["state"] != "Healthy")
-        plug_stick(node.host, 1, number=0, serial="A", address=3)
-        await node.until(lambda: node.given(claim) == given)
-
-
 async def test_a_device_whose_claim_is_gone_in_the_api_is_withheld_until_unprepare(
     node: DraNode,
 ) -> None:
@@ -341,38 +232,23 @@ async def test_what_a_reboot_and_the_api_have_ended_is_free(node: DraNode) -> No
         await node.is_held(USB1, by="kept")
 
 
-async def test_after_a_reboot_a_claim_gets_what_it_was_given_if_the_config_has_it_no_more(
-    node: DraNode,
-) -> None:
-    async with node.serving(by_dra(inject=PORT)):
-        claim = await node.claim()
-        first, given = await node.prepare(claim), node.given(claim)
-    node.edit_record(claim, bootID="another")
-    for file in node.cdi_directory.iterdir():
-        file.unlink()
-    async with node.serving(by_dra(exclude=[{"path": "/dev/ttyUSB0"}])) as daemon:
-        await daemon.shows(NAME, refused("excluded by the config"))
-        assert node.given(claim) == {}
-        assert await node.prepare(claim) == first
-        assert node.given(claim) == given
-
-
-async def test_after_a_reboot_a_node_that_looks_the_same_may_be_of_other_hardware(
+async def test_a_claim_whose_hook_has_failed_does_not_get_what_replaced_its_device(
     sticks: DraNode,
 ) -> None:
     node = sticks
-    async with node.serving(by_dra(id="$(usb.port)")):
-        claim = await node.claim(label("1-1"))
-    node.edit_record(claim, bootID="another")
-    (serial,) = node.host.directory.glob("sys/devices/*/*/usb1/1-1/serial")
-    serial.write_text("C\n")
-    async with node.serving(by_dra(id="x$(usb.port)")) as daemon:
-        await daemon.registered(NAME)
-        assert "/dev/ttyUSB0 is other hardware now" in await node.refusal(claim)
-        assert node.given(claim) == {}
-        serial.write_text("A\n")
-        await node.prepare(claim)
-        assert node.host_paths(claim) == ["/dev/ttyUSB0"]
+    by = by_dra(groupBy="$(usb.product)", hooks=node.hooks())
+    node.hook("allocate", "exit 3")
+    async with node.serving(by):
+        await node.offers(POOL, "6001")
+        claim = node.allocate("6001")
+        assert "exited with 3" in await node.refusal(claim)
+    node.hook("allocate")
+    node.ran()
+    plug_stick(node.host, 2, number=1, serial="C")
+    async with node.serving(by):
+        await node.offers(POOL, "6001")
+        assert "it is other hardware now" in await node.refusal(claim)
+        assert node.ran() == [], "the hook would run for other hardware"
 
 
 async def test_an_administrator_releases_a_claim(node: DraNode) -> None:
