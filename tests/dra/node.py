@@ -161,14 +161,13 @@ class DraNode:
         """
         asked = requests or {"device": devices}
         results = [
-            {
-                "request": request,
-                "driver": DRIVER,
-                "pool": pool,
-                "device": device,
+            result(
+                request=request,
+                pool=pool,
+                device=device,
                 **({"adminAccess": True} if admin else {}),
                 **({"shareID": str(uuid4()), "consumedCapacity": consumed} if consumed else {}),
-            }
+            )
             for request, names in asked.items()
             for device in names
         ]

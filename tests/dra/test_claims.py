@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,75 +43,21 @@ async def test_a_claim_gives_the_node_of_its_device_until_it_is_over(node: DraNo
         assert await node.unprepare(claim) == ""  # as often as the kubelet asks
 
 
-async def test_the_status_has_pods_and_names_in_slices_of_a_claimed_device_at_once(
-    node: DraNode,
-) -> None:
-    timing = ClaimTiming(period=0.1)
-    settings = replace(node.settings, claim_timing=timing)
+async def test_the_status_has_pods_and_names_in_slices_of_a_claimed_device(node: DraNode) -> None:
+    def pods(found: dict[str, Any]) -> list[str]:
+        return [pod for holder in found["devices"][0]["holders"] for pod in holder["pods"]]
+
+    settings = replace(node.settings, claim_timing=ClaimTiming(period=0.1))
     async with node.serving(by_dra(), dra=settings) as daemon:
         claim = await node.claim()
         found = await daemon.resource(NAME)
         assert found["dra"] == {"driver": DRIVER, "pool": POOL}
         assert found["devices"][0]["dra"]["devices"] == [USB0]
-        assert (found["allocated"], pods_of(found)) == (1, ["default/reader"])
+        assert (found["allocated"], pods(found)) == (1, ["default/reader"])
         assert node.allocate(USB0, pods=("reader", "second")) == claim
-        await daemon.shows(
-            NAME, lambda found: pods_of(found) == ["default/reader", "default/second"]
-        )
-    async with node.serving(by_dra(), dra=settings) as daemon:
-        await daemon.shows(
-            NAME, lambda found: pods_of(found) == ["default/reader", "default/second"]
-        )
+        await daemon.shows(NAME, lambda found: pods(found) == ["default/reader", "default/second"])
         assert await node.unprepare(claim) == ""
         await daemon.shows(NAME, lambda found: found["devices"][0]["holders"] == [])
-
-
-def pods_of(found: dict[str, Any]) -> list[str] | None:
-    """Return the pods of the claim that has the only device in ``/status``."""
-    holders = found["devices"][0]["holders"] if found["devices"] else ()
-    return next(
-        (list(held["pods"]) for held in holders if held["holder"] == "claim default/claim"), None
-    )
-
-
-def becomes_another(node: DraNode) -> None:
-    node.server.remove("resourceclaims", "first", "default")
-    node.allocate(USB0, name="first")
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        pytest.param(lambda node: node.server.remove("resourceclaims", "first", "default"),
-                     id="gone"),
-        pytest.param(becomes_another, id="another"),
-        pytest.param(lambda node: node.allocate(USB1, name="first"), id="reallocated"),
-    ],
-)  # fmt: skip
-async def test_a_claim_that_ends_without_unprepare_keeps_its_device_until_then(
-    node: DraNode, change: Callable[[DraNode], object]
-) -> None:
-    node.host.plug("ttyUSB1")
-    async with node.serving(by_dra()) as daemon:
-        first = await node.claim(name="first")
-        given = node.given(first)
-        change(node)
-        second = node.allocate(USB0, name="second")
-        # Not said while the spec of the first one is read.
-        await node.refuses(second, "is prepared for claim default/first, which the API server no")
-        assert "waiting for the kubelet to unprepare it" in await node.refusal(second)
-        await daemon.counts_so(lambda found: found[f"allocations_total{{{NAME},unusable}}"] > 1)
-        await node.offers(POOL, USB1)
-        await daemon.counts_so(
-            lambda found: (found["claims{prepared}"], found["claims{gone}"]) == (0, 1)
-        )
-        assert node.given(first) == given
-        assert await node.unprepare(first) == ""
-        await node.offers(POOL, USB0, USB1)
-        await node.prepare(second)
-        await daemon.counts_so(
-            lambda found: (found["claims{prepared}"], found["claims{gone}"]) == (1, 0)
-        )
 
 
 async def test_a_claim_that_the_api_server_does_not_tell_is_refused_with_the_reason(

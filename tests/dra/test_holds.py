@@ -194,6 +194,9 @@ async def test_a_device_whose_claim_is_gone_in_the_api_is_withheld_until_unprepa
             await node.until(lambda: len(node.server.requests) > asked + 2)
             assert node.pools() == {POOL: [USB0, USB1]}
         await node.offers(POOL, USB1)
+        await daemon.counts_so(
+            lambda found: (found["claims{prepared}"], found["claims{gone}"]) == (0, 1)
+        )
         await daemon.log.says(f"genericdp claims release {claim.uid}")
         assert node.given(claim)
         assert await node.unprepare(claim) == ""

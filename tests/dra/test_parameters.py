@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from genericdp.devices.resourcenames import label
 from genericdp.kubelet.api.dra_pb2 import Claim as ClaimRef
 
 from tests.dra.node import DRIVER, POOL, USB0, DraNode, by_dra
@@ -95,21 +94,3 @@ async def test_the_release_hook_of_the_config_runs_unless_it_needs_what_the_clai
             await node.prepare(first)
     async with node.serving(speeds(hooks=noting(node, "release"))):
         assert await node.unprepare(first) == ""
-
-
-async def test_of_two_claims_of_a_device_the_hook_has_the_parameters_of_each_in_turn(
-    node: DraNode,
-) -> None:
-    async with node.serving(speeds(hooks=noting(node, "allocate", "release"), replicas=2)):
-        shares = (USB0, label("ttyUSB0::1"))
-        await node.offers(POOL, *shares)
-        claims = [
-            node.allocate(share, name=name, config=[given(parity=name)])
-            for share, name in zip(shares, ("even", "odd"), strict=True)
-        ]
-        for claim in claims:
-            await node.prepare(claim)
-        assert node.ran()[1::2] == ["even 115200", "odd 115200"]
-        for claim in claims:
-            await node.unprepare(claim)
-        assert node.ran()[1::2] == ["odd 115200"]

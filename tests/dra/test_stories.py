@@ -2,7 +2,8 @@
 
 ======================== =======================================================================
 ``end: CLAIM``           the kubelet unprepares a claim
-``gone: CLAIM``          the API server no longer has a claim
+``allocated: {CLAIM: …}`` the API server has another allocation, or claim, of that name
+``gone: CLAIM``          it no longer has a claim
 ``resources: [...]``     an edit of the config
 ``plug: {PORT: SERIAL}`` a stick is plugged in, as ttyUSB<PORT> unless ``as`` is another number
 ``unplug: PORT``         it is unplugged
@@ -59,7 +60,7 @@ def allocated(name: str, claim: Mapping[str, Any]) -> Json:
         opaque = {"driver": given.get("driver", DRIVER), "parameters": given.get("opaque", content)}
         source = given.get("source", "FromClaim")
         config.append({"source": source, "requests": given.get("for", []), "opaque": opaque})
-    metadata = {"namespace": "default", "name": name, "uid": name}
+    metadata = {"namespace": "default", "name": name, "uid": claim.get("uid", name)}
     return {
         "metadata": {**metadata, "annotations": claim.get("annotations", {})},
         "status": {"allocation": {"devices": {"results": results, "config": config}}},
@@ -112,6 +113,10 @@ class Story:
         for node, serial in serials.items():
             (tty,) = self.machine.host.directory.glob(f"sys/devices/*/*/*/*/*/{Path(node).name}")
             (tty.parents[1] / "serial").write_text(f"{serial}\n")
+
+    def allocated(self, claims: Mapping[str, Json]) -> None:
+        for name, claim in claims.items():
+            self.machine.claims[name] = allocated(name, claim)
 
     def gone(self, name: str) -> None:
         del self.machine.claims[name]
