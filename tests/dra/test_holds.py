@@ -146,10 +146,13 @@ async def test_the_holds_of_a_record_have_the_form_that_each_version_reads(node:
     for version in (2, 99):
         node.edit_record(claim, version=version, results="in another form", devices=None)
         content = node.record_file(claim).read_bytes()
-        async with node.serving(by_dra()):
+        release = node.hook("release", "exit 3")
+        async with node.serving(by_dra(hooks={"release": release})):
             await node.is_held(USB0)
+            assert "exited with 3" in await node.unprepare(claim)
             assert node.record_file(claim).read_bytes() == content
             if version == 99:
+                node.hook("release")
                 assert await node.unprepare(claim) == ""
                 await node.prepare(node.allocate(USB0, name="other"))
 

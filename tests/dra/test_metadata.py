@@ -13,7 +13,7 @@ from typing import Any
 from genericdp.devices.resourcenames import label
 from genericdp.kubelet.api import dra_pb2 as api
 
-from tests.dra.node import DRIVER, NODE, OTHER, POOL, USB0, USB1, DraNode, by_dra
+from tests.dra.node import DRIVER, NAME, NODE, OTHER, POOL, USB0, USB1, DraNode, by_dra
 from tests.dra.test_claims import POD_CLAIM
 
 FILE_OF_GO = Path(__file__).with_name("metadata_of_go.txt")
@@ -158,3 +158,16 @@ async def test_a_claim_whose_file_cannot_be_written_is_refused_until_it_can(node
         assert node.given(claim) == {}, "there is no spec that mounts what is missing"
         directory.unlink()
         await node.prepare(claim)
+
+
+async def test_a_claim_waits_until_the_version_of_the_node_is_known(node: DraNode) -> None:
+    node.server.remove("nodes", NODE)
+    async with node.serving(DESCRIBED) as daemon:
+        claim = node.allocate(USB0)
+        await node.refuses(claim, "the API server has not said yet which version")
+        node.server.add_node(NODE, kubelet_version="v1.35.0")
+        await node.offers(POOL, USB0)
+        await node.prepare(claim)
+        (device,) = described(node, claim)
+        assert device["attributes"]["extendedResource"] == {"bool": False}
+        await daemon.registered(NAME)

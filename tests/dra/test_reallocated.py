@@ -42,6 +42,22 @@ async def test_no_release_hook_runs_after_the_allocate_hook_of_the_next_holder(
     assert process.hooks()[2:] == ["release ttyUSB0"]
 
 
+async def test_hardware_that_a_claim_gets_while_the_daemon_offers_it_anew_has_one_holder(
+    tmp_path: Path,
+) -> None:
+    machine = Machine(tmp_path, "ttyUSB0")
+    machine.allocate("first", [*machine.shares])
+    process = Process(machine, tmp_path)
+    machine.configure(resource("example.com/modem", "/dev/ttyUSB*", servedBy="dra"))
+    assert await process.prepare("first") == ""
+    machine.look()  # at what claims held before
+    process.look()
+    pool = "node-1/example.com/modem"
+    machine.allocate("second", [*process.pools[pool].shares], pool=pool)
+    why = await process.prepare("second")
+    assert f"is prepared for claim default/first as ttyUSB0 of {NAME}" in why
+
+
 async def test_a_device_is_held_while_its_release_hook_runs_even_if_no_record_can_be_written(
     tmp_path: Path,
 ) -> None:
