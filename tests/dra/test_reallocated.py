@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,16 @@ async def test_hardware_that_a_claim_gets_while_the_daemon_offers_it_anew_has_on
     machine.allocate("second", [*process.pools[pool].shares], pool=pool)
     why = await process.prepare("second")
     assert f"is prepared for claim default/first as ttyUSB0 of {NAME}" in why
+
+
+async def test_a_call_that_is_repeated_meanwhile_runs_no_hook_again(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, "ttyUSB0")
+    machine.allocate("mine", [*machine.shares])
+    process = Process(machine, tmp_path)
+    assert await asyncio.gather(*(process.prepare("mine") for _ in range(3))) == [""] * 3
+    assert process.hooks() == ["allocate ttyUSB0"]
+    assert await asyncio.gather(*(process.unprepare("mine") for _ in range(3))) == [""] * 3
+    assert process.hooks()[1:] == ["release ttyUSB0"]
 
 
 async def test_a_device_is_held_while_its_release_hook_runs_even_if_no_record_can_be_written(
