@@ -222,36 +222,36 @@ _VALUES: Mapping[str, tuple[object, ...]] = {
     "spec.pool.generation": ("1", True, -1, 1.5, 10**400),
     "spec.devices": (7, {"name": "x"}, [None], [{"name": []}]),
 }
-MALFORMED = [(path, value) for path, values in _VALUES.items() for value in values]
 
 
-@pytest.mark.parametrize(
-    ("path", "value"), MALFORMED, ids=lambda value: repr(value).replace("/", "_")[:40]
-)
-def test_a_malformed_slice_concerns_itself_alone(
-    path: str, value: object, caplog: pytest.LogCaptureFixture
-) -> None:
-    def malformed() -> Json:
-        item = slice_of(pool=POOL)
-        item["metadata"] |= {"name": "odd", "uid": "u", "resourceVersion": "7"}
-        *parents, last = path.split(".")
-        inner = item
-        for name in parents:
-            inner = inner[name]
-        inner[last] = value
-        return item
+def malformed() -> list[Json]:
+    """Return slices of this node, each with one wrong value."""
+    found = []
+    for path, values in _VALUES.items():
+        for value in values:
+            item = slice_of(pool=POOL)
+            name = f"odd{len(found)}"
+            item["metadata"] |= {"name": name, "uid": f"u{len(found)}", "resourceVersion": "7"}
+            *parents, last = path.split(".")
+            inner = item
+            for parent in parents:
+                inner = inner[parent]
+            inner[last] = value
+            found.append(item)
+    return found
 
+
+def test_malformed_slices_concern_themselves_alone(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with ApiServer() as server:
             server.add_node(NODE)
             with server.failing(
-                verbs={"list"}, content=lambda: listing(server, [malformed(), *ours(server)])
+                verbs={"list"}, content=lambda: listing(server, malformed() + ours(server))
             ):
                 async with publishing(server.access) as publisher:
                     await becomes(lambda: offered(server) == 2 and not complaints(publisher))
-                    server.tell_watches(
-                        events(*((kind, malformed()) for kind in ("ADDED", "MODIFIED", "DELETED")))
-                    )
+                    for kind in ("ADDED", "MODIFIED", "DELETED"):
+                        server.tell_watches(events(*((kind, item) for item in malformed())))
                     publisher.wanted.value = lists(3)
                     await becomes(lambda: offered(server) == 3 and not complaints(publisher))
             assert [request.verb for request in server.writes] == ["create", "update"]
