@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,9 @@ async def test_a_claim_gives_the_node_of_its_device_until_it_is_over(node: DraNo
         assert node.allocate(USB0) == claim
         await node.prepare(claim)
         assert node.host_paths(claim) == ["/dev/ttyUSB0"]
-        assert node.record(claim) is not None
+        record = node.record_file(claim)
+        modes = [stat.S_IMODE(path.stat().st_mode) for path in (record, record.parent)]
+        assert modes == [0o600, 0o700], "it has the parameters of the claim"
         assert await node.unprepare(claim) == ""
         assert (node.given(claim), node.record(claim)) == ({}, None)
         assert await node.unprepare(claim) == ""  # as often as the kubelet asks

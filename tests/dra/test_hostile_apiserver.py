@@ -226,7 +226,7 @@ _VALUES: Mapping[str, tuple[object, ...]] = {
 
 def malformed() -> list[Json]:
     """Return slices of this node, each with one wrong value."""
-    found = []
+    found: list[Json] = []
     for path, values in _VALUES.items():
         for value in values:
             item = slice_of(pool=POOL)

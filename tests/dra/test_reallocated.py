@@ -43,7 +43,7 @@ async def test_no_release_hook_runs_after_the_allocate_hook_of_the_next_holder(
     assert process.hooks()[2:] == ["release ttyUSB0"]
 
 
-async def test_hardware_that_a_claim_gets_while_the_daemon_offers_it_anew_has_one_holder(
+async def test_hardware_that_a_claim_gets_while_the_daemon_offers_it_again_has_one_holder(
     tmp_path: Path,
 ) -> None:
     machine = Machine(tmp_path, "ttyUSB0")
