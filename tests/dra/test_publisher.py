@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -298,6 +299,19 @@ async def test_what_a_lost_write_has_done_is_looked_at_before_all_counts_as_publ
         await shows(publisher, serial="", video="")
 
 
+async def test_news_that_are_older_than_a_write_cause_no_other_write(server: ApiServer) -> None:
+    async with publishing(server, lists()) as publisher:
+        await shows(publisher, serial="")
+        (old,) = slices(server)
+        publisher.wanted.value = lists(3)
+        await poll_until(lambda: len(devices(server)) == 3)
+        await poll_until(lambda: server.watching)
+        server.tell_watches(json.dumps({"type": "MODIFIED", "object": old}).encode() + b"\n")
+        server.put("resourceslices", slice_of(pool="gone"))  # comes after it, and is deleted
+        await poll_until(lambda: "delete" in verbs(server))
+    assert verbs(server) == ["create", "update", "delete"]
+
+
 async def test_a_refused_pool_does_not_hold_up_another(server: ApiServer) -> None:
     wanted = {**lists(), **decide([VIDEO], [CAMERA])}
     with server.failing(verbs={"create"}, status=422, times=1):
@@ -308,7 +322,7 @@ async def test_a_refused_pool_does_not_hold_up_another(server: ApiServer) -> Non
 async def test_fields_that_are_dropped_are_told_once_and_not_sent_again(
     server: ApiServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    server.dropped = {"spec.devices.attributes.id", "metadata.ownerReferences"}
+    server.dropped = {"spec.devices.attributes.resource", "metadata.ownerReferences"}
     async with publishing(server, lists(65)) as publisher:
         await shows(publisher, serial="")
         publisher.wanted.value = lists(65, without=(1,))
@@ -317,8 +331,12 @@ async def test_fields_that_are_dropped_are_told_once_and_not_sent_again(
         await poll_until(lambda: len(slices(server)) == 2)
         await shows(publisher, serial="")
         assert verbs(server) == ["create"] * 2 + ["update"] + ["create"] * 2
+        listed = publisher.slices.listed.value
+        server.end_watches()
+        await poll_until(lambda: publisher.slices.listed.value > listed)
+        assert await settled(server, publisher) == 5
     (message,) = [text for text in caplog.messages if "changes or drops fields" in text]
-    assert "spec.devices[].attributes.id" in message
+    assert "spec.devices[].attributes.resource" in message
     assert "ownerReferences" in message
 
 
@@ -435,5 +453,6 @@ async def test_why_a_device_is_in_no_slice_is_shown_and_logged(
     spec = resource("serial", "/dev/*")
     async with publishing(server, decide([spec], [USB[0], node(f"/dev/{twin}", (1, 1))])) as item:
         await shows(item, serial="")
+    assert devices(server) == ["ttyUSB0"]
     (message,) = [text for text in caplog.messages if "not in a ResourceSlice" in text]
     assert "its name is that of" in message
