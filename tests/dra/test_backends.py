@@ -209,6 +209,14 @@ async def test_who_has_what_is_not_known_so_neither_serves_it_and_others_are_ser
         await daemon.registered(NAME)
 
 
+async def test_a_kubelet_that_has_just_started_may_not_know_its_pods_yet(node: DraNode) -> None:
+    timing = PodResourcesTiming(pods_known=3600.0)
+    async with node.serving(by_dra(), pod_resources_timing=timing) as daemon:
+        await daemon.shows(NAME, lambda found: "less than 3600 s ago" in found["reason"])
+        assert not (await daemon.resource(NAME))["registered"]
+        assert node.pools() == {}
+
+
 async def test_what_dra_has_served_is_unknown_at_the_start_so_the_device_plugin_waits(
     node: DraNode,
 ) -> None:
