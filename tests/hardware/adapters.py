@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from genericdp.devices.decide import decide
-from genericdp.host.cache import HostCache
 from genericdp.host.events import Uevent
 from genericdp.model import Selector
 
@@ -17,8 +15,6 @@ from tests.selecting import hardware, udev_selector, usb_selector
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from genericdp.devices.decide import DeviceLists
-    from genericdp.model import Resource
 
 CASES = DIRECTORY / "testbeds"
 HUB = "/devices/pci0000:00/0000:00:14.0/usb1/1-1"
@@ -39,12 +35,6 @@ RECORDED = resource(
 def built(name: str, directory: Path) -> Machine:
     """Build a machine of the testbeds."""
     return Machine(directory, CASES / name / "machine.yaml")
-
-
-def offers(machine: Machine, *resources: Resource) -> DeviceLists:
-    """Look once at everything."""
-    host = HostCache(machine.root)
-    return decide(resources, host, node_name="n", previous={}, now=0.0).lists
 
 
 def events(action: str, machine: Machine, name: str) -> list[Uevent]:

@@ -11,7 +11,6 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from genericdp.cli import main
-from genericdp.config.load import load
 from genericdp.devices.allocation import edits
 from genericdp.host.root import Root
 from hypothesis import HealthCheck, given, settings
@@ -21,17 +20,7 @@ from tests.budget import examples
 from tests.decisions import Discoverer
 from tests.devices.making import healthy, inject, nodes, resource
 from tests.fixtures.hanging import HangingRoot
-from tests.hardware.adapters import (
-    CASES,
-    IDS,
-    NAMES,
-    PORT,
-    PORTS,
-    RECORDED,
-    SERIAL,
-    built,
-    offers,
-)
+from tests.hardware.adapters import CASES, IDS, NAMES, PORT, PORTS, SERIAL, built
 from tests.testbeds import loading
 from tests.testbeds.damaging import DAMAGES, damage, mend, paths_of
 
@@ -42,21 +31,6 @@ CONFIG = CASES / "can/config.yaml"
 CAN_USB = "/devices/pci0000:00/0000:00:14.0/usb1/1-3"
 REPOSITORY = Path(__file__).parents[2]
 WITHOUT_PRIVILEGES = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--")
-
-
-@pytest.mark.parametrize("kind", sorted(DAMAGES))
-@given(data=st.data())
-@settings(max_examples=examples(4))
-def test_whatever_is_damaged_a_look_at_a_copy_ends(kind: str, data: st.DataObject) -> None:
-    """Late and missing answers are another matter (see below)."""
-    wanted = load((CONFIG,)).resources
-    with TemporaryDirectory() as directory:
-        machine = built("can", Path(directory))
-        for path in data.draw(st.lists(st.sampled_from(PATHS), min_size=1, max_size=4)):
-            damage(machine.directory, path, kind)
-        lists = offers(machine, *wanted, RECORDED, SERIAL)
-        mend(machine.directory)
-    assert lists.keys() == {entry.name for entry in (*wanted, RECORDED, SERIAL)}
 
 
 @given(

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import random
 import shutil
 import sys
 import tempfile
@@ -75,15 +74,10 @@ class Host:
         lines = self.file("allocate", ".txt").read_text().splitlines()
         return [line.removeprefix(COMMAND).split() for line in lines if line.startswith(COMMAND)]
 
-    def build(self, directory: Path, *, seed: int | None = None) -> Path:
-        """Make its tree, of two NUMA nodes unless it says else; a seed shuffles the devices."""
-        parts = [part for part in self.machine.read_text().split("\n\n") if part.strip()]
-        if seed is not None:
-            random.Random(seed).shuffle(parts)
-        text = directory / "machine.umockdev"
-        text.write_text("\n\n".join(part.strip("\n") for part in parts) + "\n")
+    def build(self, directory: Path) -> Path:
+        """Make its tree, of two NUMA nodes unless it says else."""
         root = directory / "root"
-        loading.build(text, root)
+        loading.build(self.machine, root)
         nodes = root / "sys/devices/system/node"
         nodes.mkdir(parents=True)
         (nodes / "online").write_text("0-1\n")
