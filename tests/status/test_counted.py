@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.config.changing import BAD
 from tests.world import World, resource, serial
 
@@ -94,21 +92,17 @@ async def test_what_became_of_each_config_is_counted(world: World) -> None:
         assert found["config_reloads_total{unchanged}"] >= 1
 
 
-@pytest.mark.parametrize(("devices", "most"), [(0, 250), (8, 400)])
-async def test_twenty_resources_have_few_series_once_each_has_allocated(
-    world: World, devices: int, most: int
-) -> None:
+async def test_twenty_resources_have_few_series_once_each_has_allocated(world: World) -> None:
     """A fleet of 5,000 nodes has 5,000 times as many."""
     config = []
     for number in range(20):
-        config.append(resource(f"example.com/r{number}", f"/dev/r{number}-*", expect=devices))
-        for index in range(devices):
+        config.append(resource(f"example.com/r{number}", f"/dev/r{number}-*", expect=2))
+        for index in range(2):
             world.host.plug(f"r{number}-{index}")
     async with world.serving(*config) as daemon:
         for number in range(20):
             await daemon.registered(f"example.com/r{number}")
-        if devices:
-            await world.container(**{f"r{number}": 1 for number in range(20)})  # type: ignore[arg-type]
+        await world.container(**{f"r{number}": 1 for number in range(20)})  # type: ignore[arg-type]
         _, body = await daemon.get("/metrics")
         series = [line for line in body.splitlines() if not line.startswith("#")]
-        assert 100 < len(series) <= most
+        assert 100 < len(series) <= 400

@@ -13,7 +13,6 @@ from tests.status.samples import (
     NET,
     NOW,
     RICH,
-    SCRIPT,
     SERIAL,
     at,
     device,
@@ -88,8 +87,11 @@ async def test_it_says_when_nobody_answers_any_more_and_when_somebody_does(
         )
         assert await page.ask("!document.getElementById('gone').hidden")
         assert await page.ask("document.title") == "No answer · edge-1 · genericdp"
-        assert "%236e7781" in await page.ask(ICON)
-        shown.fails, shown.status = False, {"version": "0.1.0", "time": "soon"}
+        shown.fails, shown.is_switched_off = False, True
+        await page.refresh()
+        await page.until(f"{GONE}.includes('--no-status')")
+        assert await page.ask("document.title") == "Not shown · edge-1 · genericdp"
+        shown.is_switched_off, shown.status = False, {"version": "0.1.0", "time": "soon"}
         await page.ask("performance.clearResourceTimings()")
         for answers in (1, 2):  # once it asks again, it has done what it does with the first one
             await page.refresh()
@@ -100,7 +102,10 @@ async def test_it_says_when_nobody_answers_any_more_and_when_somebody_does(
         await page.until(f"{NAMES}.length == 5")
         assert await page.ask(GONE) == ""
         assert (await page.ask("document.title")).startswith("Not ready, ")
-        assert "%23cf222e" in await page.ask(ICON)
+        await page.ask("window.marked = 1")
+        shown.status = {**EMPTY, "version": "0.2.0"}  # which brings its own page
+        await page.refresh()
+        await page.until("typeof window.marked == 'undefined'")
 
 
 async def test_after_a_late_failure_it_asks_as_soon_as_after_any_other(browser: Browser) -> None:
@@ -118,41 +123,6 @@ async def test_after_a_late_failure_it_asks_as_soon_as_after_any_other(browser: 
         shown.answers.set()
         await page.until("waits.length > 0")
         assert await page.ask("waits[0]") == 3000
-
-
-async def test_a_daemon_that_comes_back_without_a_status_is_not_taken_for_one_that_is_gone(
-    browser: Browser,
-) -> None:
-    async with served(EMPTY, browser) as (shown, page):
-        shown.is_switched_off = True
-        await page.refresh()
-        await page.until(f"{GONE}.includes('--no-status')")
-        assert await page.ask("document.title") == "Not shown · edge-1 · genericdp"
-
-
-async def test_a_daemon_of_another_version_brings_its_own_page(browser: Browser) -> None:
-    async with served(EMPTY, browser) as (shown, page):
-        await page.ask("window.marked = 1")
-        shown.status = {**RICH, "version": "0.2.0"}
-        await page.refresh()
-        await page.until(f"{NAMES}.length == 5")
-        assert await page.ask("typeof window.marked") == "undefined"
-
-
-async def test_what_a_text_smuggles_in_does_not_run(browser: Browser) -> None:
-    async with served(status(SERIAL), browser) as (_, page):
-        assert await page.ask("document.querySelectorAll('script').length") == 1
-        assert SCRIPT in await page.ask("document.body.innerText")
-        assert "not probed yet \\u202egnp.exe\\nsecond line" in await page.ask(
-            "document.body.innerText"
-        )
-        for smuggled in (
-            "const one = document.createElement('script'); one.textContent = 'window.ran = 1';"
-            "document.body.append(one)",
-            "document.body.innerHTML = '<img src=x onerror=\"window.ran = 1\">'",
-        ):
-            await page.ask(f"try {{ {smuggled} }} catch {{}} 1")
-        assert await page.ask("typeof window.ran") == "undefined"
 
 
 async def test_any_text_in_any_field_is_shown_as_text(browser: Browser) -> None:
@@ -185,23 +155,26 @@ async def test_any_text_in_any_field_is_shown_as_text(browser: Browser) -> None:
         await page.until(f"document.querySelector('h1').textContent == {escaped!r}")
         assert await page.ask("document.querySelectorAll('*').length") == count
         assert page.said == []
+        for smuggled in (
+            "document.body.innerHTML = '<img src=x onerror=\"window.ran = 1\">'",
+            "document.body.append(document.createElement('script'));"
+            " document.body.lastChild.textContent = 'window.ran = 1'",
+        ):
+            await page.ask(f"try {{ {smuggled} }} catch {{}} 1")
+        assert await page.ask("typeof window.ran") == "undefined", "as its policy demands"
 
 
 async def test_with_many_resources_the_table_comes_first_and_the_empty_ones_are_folded(
     browser: Browser,
 ) -> None:
     async with served(fleet(43), browser) as (_, page):
-        await page.look(width=1280, dark=False)
         names = await page.ask(f"{NAMES}.map((one) => one.innerText)")
         assert len(names) == 43
-        first = await page.ask("[...document.querySelectorAll('.list')[0].rows].length - 1")
         ends = [name.rpartition("/")[2] for name in names[:5]]
         assert ends == [
             "infiniband-with-a-rather-long-name", "serial", "fuse", "loop", "gpu",
         ]  # fmt: skip
-        assert first == 5 + 25
         assert await text_of(page, "#empty > summary") == "13 resources without devices"
-        assert await page.ask("document.querySelectorAll('.devices').length") == 0
         row = await text_of(page, ".list tr[data-key='example.com/serial']")
         for text in ("Registered", "3 of 6", "ttyUSB1: exec", "2 matched, but not offered"):
             assert text in row
@@ -231,49 +204,31 @@ async def test_a_filter_finds_resources_and_devices(browser: Browser) -> None:
         assert await page.ask(f"{NAMES}.length") == 43
 
 
-async def test_the_latest_results_of_probes_stand_beside_the_device(browser: Browser) -> None:
-    probes = [
-        probe("exec-0", "failure", "exited with 3"),
-        probe("file-1"),
-        probe("open-2", ""),
-        probe("kernelLog-3", ""),
-    ]
-    spec = resource("example.com/modem", device(0, probes=probes))
-    async with served(status(spec), browser) as (_, page):
-        shown = await page.ask("[...document.querySelectorAll('.probe')].map((x) => x.innerText)")
-        assert [" ".join(text.split()) for text in shown] == [
-            "exec-0 failure exited with 3",
-            "file-1 success",
-            "open-2 no result yet",
-            "kernelLog-3 followed",
-        ]
-
-
-async def test_the_holders_of_a_device_stand_beside_it(browser: Browser) -> None:
+async def test_probes_and_holders_stand_beside_a_device(browser: Browser) -> None:
     shares = [held(f"pod home/p{n}", f"ttyUSB0::{n}") for n in range(1, 9)]
-    sample = device(0, shares=9, holders=shares)
+    probes = [probe("exec-0", "failure", "exited with 3"), probe("open-1", "")]
     claim = held("claim home/stick", "ttyUSB1", at(NOW - 7200)) | {"pods": ["home/a", "home/b"]}
     named = {"devices": ["ttyusb1-c0ffee00"], "attributes": {}, "notes": {}}
-    other = device(1, dra=named, holders=[claim])
+    devices = (
+        device(0, shares=9, holders=shares, probes=probes),
+        device(1, dra=named, holders=[claim]),
+        device(2),
+    )
     dra = {"driver": "genericdp.io", "pool": "edge-1/example.com/a"}
-    found = resource("example.com/a", sample, other, device(2), dra=dra)
-    async with served(status(found), browser) as (shown, page):
-        cells = "[...document.querySelectorAll('td.holders')].map((one) => one.innerText)"
-        first, second, third = await page.ask(cells)
-        assert first.splitlines() == [
-            *(f"pod home/p{n} (ttyUSB0::{n})" for n in range(1, 6)),
-            "and 3 more",
-        ]
+    async with served(status(resource("example.com/a", *devices, dra=dra)), browser) as (_, page):
+        cells = "[...document.querySelectorAll('{}')].map((one) => one.innerText)"
+        first, second, third = await page.ask(cells.format("td.holders"))
+        five = [f"pod home/p{n} (ttyUSB0::{n})" for n in range(1, 6)]
+        assert first.splitlines() == [*five, "and 3 more"]
         assert (second, third) == ("claim home/stick of pod home/a, home/b (for 2 h)", "-")
-        shown_text = await page.ask("document.body.innerText")
-        assert "DRA driver genericdp.io, pool edge-1/example.com/a" in shown_text
-        assert "in ResourceSlices ttyusb1-c0ffee00" in shown_text
-        assert "known, with each device" in await text_of(page, "#kubelet + .facts")
-        unknown = {"known": False, "reason": "start with --pod-resources"}
-        shown.status = status(resource("example.com/a", device(0)), holders=unknown)
-        await page.refresh()
-        await page.until("document.body.innerText.includes('unknown (start with --pod-resources)')")
-        assert await page.ask("document.querySelectorAll('.holders').length") == 0
+        shown = await page.ask(cells.format(".probe"))
+        assert [" ".join(text.split()) for text in shown] == [
+            "exec-0 failure exited with 3",
+            "open-1 no result yet",
+        ]
+        text = await page.ask("document.body.innerText")
+        assert "DRA driver genericdp.io, pool edge-1/example.com/a" in text
+        assert "in ResourceSlices ttyusb1-c0ffee00" in text
 
 
 async def test_a_resource_that_can_give_nothing_or_lacks_devices_does_not_look_fine(
@@ -326,7 +281,7 @@ async def test_time_alone_changes_nothing_that_a_screen_reader_says(browser: Bro
 async def test_it_fits_its_screen_and_is_a_table_there_to_a_screen_reader(browser: Browser) -> None:
     async with served(RICH, browser) as (_, page):
         await page.ask("document.querySelector('[data-toggle=\"example.com/serial\"]').click()")
-        for width in (320, 390, 800, 1280):
+        for width in (320, 1280):
             await page.look(width=width, dark=True)
             assert await page.ask("document.documentElement.scrollWidth") == width
             tree = (await page.do("Accessibility.getFullAXTree"))["nodes"]

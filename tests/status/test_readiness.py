@@ -6,15 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from genericdp.config.files import Loaded
-from genericdp.config.reload import ConfigState
-from genericdp.observed import Observed
-from genericdp.process.run import Commands
-from genericdp.settings import Settings
-from genericdp.status.state import Events, Sources, collect_state
-from genericdp.supervisor import Supervisor
 
-from tests.status.states import declared
 from tests.world import FAST, Daemon, World, resource, serial
 
 SERIAL, OTHER = "example.com/serial", "example.com/other"
@@ -80,21 +72,6 @@ async def test_what_the_kubelet_says_or_does_not_is_the_reason(world: World) -> 
             assert await readiness(daemon) == (503, [late])
 
 
-async def test_what_stands_in_the_place_of_the_socket_is_told_also_when_it_changes(
-    world: World,
-) -> None:
-    world.host.plug("ttyUSB0")
-    path = world.kubelet.directory / "kubelet.sock"
-    async with world.serving(serial()) as daemon:
-        await gives(daemon, SERIAL, f"there is no {path}")
-        path.mkdir()
-        await gives(daemon, SERIAL, f"{path} is a directory, not a socket")
-        (line,) = (await readiness(daemon))[1]
-        assert f"{SERIAL}: not registered: {path} is a directory" in line
-        path.rmdir()
-        await gives(daemon, SERIAL, f"there is no {path}")
-
-
 @pytest.mark.parametrize(
     ("bad", "why"),
     [
@@ -117,19 +94,3 @@ async def test_without_a_config_active_nothing_is_ready(
         assert await daemon.get("/livez") == (200, "alive\n")
         await daemon.takes(serial(nodeNames=["elsewhere"]))
         assert await daemon.get("/readyz") == READY
-
-
-def test_until_the_first_look_is_over_that_is_the_reason(short_directory: Path) -> None:
-    settings = Settings(
-        configs=(),
-        kubelet_directory=short_directory,
-        cdi_directory=short_directory,
-        root=short_directory,
-        node_name="node",
-    )
-    supervisor = Supervisor(settings, commands=Commands())
-    supervisor.resources.value = (declared(SERIAL),)
-    config = Observed(ConfigState(loaded=Loaded()))
-    sources = Sources(supervisor=supervisor, config=config, events=Events(), started=0.0)
-    why = f"{SERIAL}: not registered: the first scan of the host is not over"
-    assert collect_state(sources).not_ready == (why,)

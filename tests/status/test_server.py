@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import resource
 import socket
@@ -32,19 +31,15 @@ HOST = b"Host: node-1\r\n"
 async def test_get_is_answered_with_its_length_and_headers_for_browsers(version: str) -> None:
     async with serving() as server:
         head, _, body = (await server.says(request("/x", version=version))).partition(b"\r\n\r\n")
+        only_head = await server.says(request("/x", method="HEAD"))
     assert head.startswith(b"HTTP/1.1 200 OK\r\n")
     assert b"\r\ncontent-length: 3\r\n" in head
     assert b"\r\ncontent-security-policy: default-src 'none'; frame-ancestors 'none'" in head
     for header in (b"nosniff", b"no-referrer", b"no-store", b"DENY"):
         assert header in head
     assert body == b"/x\n"
-
-
-async def test_head_is_answered_by_the_headers_alone() -> None:
-    async with serving() as server:
-        head, _, body = (await server.says(request("/x", method="HEAD"))).partition(b"\r\n\r\n")
-    assert b"\r\ncontent-length: 3\r\n" in head
-    assert body == b""
+    assert b"\r\ncontent-length: 3\r\n" in only_head
+    assert only_head.endswith(b"\r\n\r\n")
 
 
 @pytest.mark.parametrize(
@@ -70,10 +65,11 @@ async def test_a_path_is_taken_as_it_is_written(target: str, path: str) -> None:
 
 
 def _refused() -> Iterator[object]:
-    for method in ("POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH", "CONNECT", "get"):
+    for method in ("POST", "CONNECT", "get"):
         yield pytest.param(request(method=method), b"405 Method Not Allowed", id=method)
-    body = request("/", "Content-Length: 5") + b"hello"
-    yield pytest.param(body, b"413 ", id="body")
+    body = request("/", "Content-Length: 5")
+    yield pytest.param(body + b"hello", b"413 ", id="body")
+    yield pytest.param(body + request("/smuggled"), b"413 ", id="smuggled")
     yield pytest.param(request("/", "Content-Length: 5"), b"413 ", id="body-to-come")
     chunks = request("/", "Transfer-Encoding: chunked") + b"5\r\nhello\r\n0\r\n\r\n"
     yield pytest.param(chunks, b"413 ", id="chunks")
@@ -108,14 +104,11 @@ async def test_what_is_no_request_of_ours_is_refused(data: bytes, status: bytes)
         assert said.startswith(b"HTTP/1.1 " + status), said[:100]
         assert b"100 Continue" not in said
         assert b"bytearray" not in said
+        assert said.count(b"HTTP/1.1") == 1
+        assert (b"\r\nallow: GET, HEAD\r\n" in said) is status.startswith(b"405")
         if status != b"200 ":
             assert server.asked == []
         assert (await server.get("/after")).endswith(b"/after\n")
-
-
-async def test_another_method_is_told_which_there_are() -> None:
-    async with serving() as server:
-        assert b"\r\nallow: GET, HEAD\r\n" in await server.says(request(method="POST"))
 
 
 async def test_a_connection_ends_after_one_response() -> None:
@@ -128,16 +121,6 @@ async def test_a_connection_ends_after_one_response() -> None:
         assert said.endswith(b"/a\n")
         assert server.asked == ["/a"]
         await server.are_left(0)
-
-
-async def test_what_follows_a_refused_body_is_no_request() -> None:
-    """Nothing is smuggled: what cannot be distinguished from a body ends the connection."""
-    async with serving() as server:
-        said = await server.says(
-            b"GET / HTTP/1.1\r\n" + HOST + b"Content-Length: 5\r\n\r\n" + request("/smuggled")
-        )
-        assert said.count(b"HTTP/1.1") == 1
-        assert server.asked == []
 
 
 async def test_one_who_has_ended_his_side_is_answered() -> None:
@@ -159,7 +142,7 @@ async def test_a_mistake_of_ours_is_500_and_logged(caplog: pytest.LogCaptureFixt
     assert "KeyError: 'a mistake of ours'" in caplog.text
 
 
-CROWD = 1000
+CROWD = 300
 PIECE = b"GET /livez HTTP/1.1\r\nHost: no"
 
 
@@ -191,7 +174,7 @@ async def is_over(entry: socket.socket) -> bool:
 
 
 @pytest.mark.parametrize("data", [b"", PIECE, request("/big")], ids=["silent", "slow", "unread"])
-async def test_a_thousand_that_wait_keep_nobody_from_being_answered(data: bytes) -> None:
+async def test_hundreds_that_wait_keep_nobody_from_being_answered(data: bytes) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < CROWD * 2:
         pytest.skip("needs more descriptors")
@@ -206,22 +189,6 @@ async def test_a_thousand_that_wait_keep_nobody_from_being_answered(data: bytes)
             await server.are_left(0)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-async def test_probes_are_answered_in_a_flood() -> None:
-    async with serving() as server, asyncio.TaskGroup() as tasks:
-
-        async def flood() -> None:
-            while True:
-                with suppress(ConnectionError):
-                    await server.get("/flood")
-
-        flooding = [tasks.create_task(flood()) for _ in range(50)]
-        await poll_until(lambda: len(server.asked) >= 200)
-        for _ in range(5):
-            assert (await server.get("/livez")).endswith(b"/livez\n")
-        for task in flooding:
-            task.cancel()
 
 
 async def test_at_the_limit_the_oldest_without_a_complete_request_goes() -> None:
@@ -300,11 +267,6 @@ async def test_a_body_above_the_limit_is_sent() -> None:
         assert (await server.get("/big")).endswith(BIG)
 
 
-async def test_a_big_response_arrives_whole() -> None:
-    async with serving() as server:
-        assert (await server.get("/big")).endswith(b"\r\n\r\n" + BIG)
-
-
 async def test_who_sends_on_after_a_refusal_is_told_nevertheless() -> None:
     """An end without reading would take the response along."""
     body = b"x" * 200_000
@@ -312,35 +274,6 @@ async def test_who_sends_on_after_a_refusal_is_told_nevertheless() -> None:
         said = await server.says(request("/", f"Content-Length: {len(body)}") + body)
         assert said.startswith(b"HTTP/1.1 413 ")
         await server.are_left(0)
-
-
-async def test_all_who_take_the_same_response_get_it() -> None:
-    async with serving() as server:
-        said = await asyncio.gather(*(server.get("/big") for _ in range(5)))
-        assert all(line.endswith(BIG) for line in said)
-
-
-class _Scarce(socket.socket):
-    """No descriptor is left for what it would give."""
-
-    failures = 0
-
-    def accept(self) -> tuple[socket.socket, object]:
-        if self.failures:
-            self.failures -= 1
-            raise OSError(errno.EMFILE, "Too many open files")
-        return super().accept()
-
-
-async def test_without_descriptors_it_waits_and_goes_on() -> None:
-    listener = _Scarce()
-    listener.setblocking(False)
-    listener.bind(("127.0.0.1", 0))
-    listener.listen(5)
-    listener.failures = 3
-    async with serving(listener=listener) as server:
-        assert (await server.get("/x")).endswith(b"/x\n")
-    assert listener.failures == 0
 
 
 async def test_where_descriptors_run_short_who_waits_makes_room() -> None:
