@@ -49,12 +49,9 @@ settings.register_profile("untimed", deadline=None, max_examples=examples(40))
 settings.load_profile("untimed")
 
 MACHINE_WIDE = {
-    "hardware/test_lost_events.py",
-    "health/test_kernellog_real.py",
     "host/test_kmsg.py",
     "host/test_real_nodes.py",
     "host/test_uevents.py",
-    "host/test_uevents_elsewhere.py",
     "test_hotplug.py",
 }
 """Modules whose tests share what there is once: real devices, the kernel's log."""

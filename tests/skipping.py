@@ -19,7 +19,7 @@ AGREED = (
 
 PACKAGES = {
     "chromium": "chromium",
-    "umockdev": "umockdev python3-gi gir1.2-umockdev-1.0",
+    "umockdev": "umockdev",
     "udevd": "udev",
     "podman": "podman",
     "prlimit": "util-linux",

@@ -94,14 +94,6 @@ def test_past_what_is_missing_texts_and_links_still_lead_on(tree: Path, path: st
     assert Root(tree).walk("/dev/loop", past_missing=True).error is not None
 
 
-def test_reading_and_listing_follow_links_within_the_root_too(tree: Path) -> None:
-    root = Root(tree)
-    assert root.read_text("/dev/absolute") == "text of a\n"
-    assert root.entries("/dev/directory") == ["up"]
-    with pytest.raises(FileNotFoundError):
-        root.read_text("/dev/out")
-
-
 def test_what_is_read_is_bounded_and_need_not_be_text(tree: Path) -> None:
     (tree / "dev/a").write_bytes(b"\xff" * 100)
     assert Root(tree).read_text("/dev/a", limit=2) == "\\xff\\xff"
@@ -145,16 +137,6 @@ def test_a_file_that_comes_in_parts_is_read_to_its_end() -> None:
     text = Root(Path("/")).read_text("/proc/self/smaps", limit=2**24)
     assert len(text) > 8192
     assert text.splitlines()[-1].startswith("VmFlags")
-
-
-@pytest.mark.parametrize(("directory", "machine"), [("/", True), ("//", True), ("/tmp", False)])
-def test_only_the_root_directory_is_the_machine(directory: str, machine: bool) -> None:
-    assert Root(Path(directory)).is_machine is machine
-
-
-def test_a_root_may_be_a_relative_path(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tree.parent)
-    assert Root(Path(tree.name)).resolve("/dev/chain").at == "/dev/a"
 
 
 def test_the_machine_resolves_as_the_kernel_does() -> None:

@@ -16,13 +16,6 @@ TWO_ADAPTERS = Path(__file__).parents[1] / "cases/machines/two-adapters.yaml"
 CHAR, BLOCK = FileType.CHAR, FileType.BLOCK
 
 
-def test_a_number_leads_to_its_directory() -> None:
-    root = Root(LAPTOP)
-    assert syspath_of(root, CHAR, (1, 3)) == "/sys/devices/virtual/mem/null"
-    assert syspath_of(root, BLOCK, (1, 3)) is None
-    assert syspath_of(root, CHAR, (250, 0)) is None
-
-
 def test_a_copy_whose_links_became_directories_has_no_syspath(tmp_path: Path) -> None:
     tree = Machine(tmp_path)
     tree.write("sys/dev/char/188:0/uevent", "DEVNAME=ttyUSB0\n")
@@ -62,10 +55,6 @@ def test_only_numbers_with_a_name_are_named(tmp_path: Path) -> None:
     tree.link("sys/dev/char/1:5", "../../devices/gone")
     tree.node("null", "1:3")
     assert device_names(tree.root) == {"null": (CHAR, (1, 3))}
-
-
-def test_a_directory_without_sys_names_nothing(tmp_path: Path) -> None:
-    assert device_names(Root(tmp_path)) == {}
 
 
 def test_this_machine_agrees_with_the_kernel() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from genericdp.host.calls import HangsError
 from genericdp.host.root import Root
-from genericdp.host.sysfs import UdevRecord, lines_of, parse_record, record_name, udevd_runs
+from genericdp.host.sysfs import parse_record, udevd_runs
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,40 +19,6 @@ from tests.testbeds import loading
 if TYPE_CHECKING:
     import os
     from pathlib import Path
-
-DRM = "/sys/devices/pci0000:00/0000:00:02.0/drm/card0"
-
-
-@pytest.mark.parametrize(
-    ("syspath", "subsystem", "uevent", "wanted"),
-    [
-        (DRM, "drm", {"MAJOR": "226", "MINOR": "0"}, "c226:0"),
-        ("/sys/devices/virtual/block/loop0", "block", {"MAJOR": "7", "MINOR": "0"}, "b7:0"),
-        ("/sys/devices/virtual/net/vcan0", "net", {"IFINDEX": "8"}, "n8"),
-        ("/sys/devices/pci0000:00/0000:00:02.0", "pci", {}, "+pci:0000:00:02.0"),
-        # Not translated: a file cannot have a slash in its name.
-        ("/sys/devices/x/cciss!c0", "cciss", {}, "+cciss:cciss!c0"),
-    ],
-)
-def test_a_record_is_named_by_number_interface_or_kernel_name(
-    syspath: str, subsystem: str, uevent: dict[str, str], wanted: str
-) -> None:
-    assert wanted == record_name(syspath, subsystem, uevent)
-
-
-def test_a_record_holds_properties_tags_and_links() -> None:
-    record = parse_record("S:serial/by-id/a\nI:42\nE:ID_SERIAL=a=b\nG:seat\nG:old\nQ:seat\nV:1\n")
-    assert record == UdevRecord(
-        properties={
-            "ID_SERIAL": "a=b",
-            "USEC_INITIALIZED": "42",
-            "DEVLINKS": "/dev/serial/by-id/a",
-            "TAGS": ":old:seat:",
-            "CURRENT_TAGS": ":seat:",
-        },
-        tags=frozenset({"seat", "old"}),
-        links=("/dev/serial/by-id/a",),
-    )
 
 
 ODD = {
@@ -102,11 +68,6 @@ def test_no_record_is_too_broken(text: str) -> None:
     assert all(
         key and not {"\n", "\r", "\0"} & {*key, *value} for key, value in record.properties.items()
     )
-
-
-@given(st.lists(st.text(st.characters(exclude_characters="\n\r\0"))))
-def test_only_whole_lines_are_lines(texts: list[str]) -> None:
-    assert lines_of("".join(f"{text}\n" for text in texts) + "cut off") == texts
 
 
 class HangingRun(Root):

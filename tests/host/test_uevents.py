@@ -3,34 +3,81 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import logging
 import os
 import resource
-import subprocess
-import sys
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
-from genericdp.host.events import Uevent, open_monitor, uevent_of
+from genericdp.host.events import Uevent, Uevents, open_monitor, uevent_of
 
-from tests.host.hearing import NULL, alone, as_root, few, hearing, tell
 from tests.polling import others_run, poll_until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     import pyudev
 
-    from tests.host.hearing import Heard
 
-ZRAM = Path("/sys/class/zram-control")
-LOOP_CONTROL, LOOP_ADD, LOOP_REMOVE = "/dev/loop-control", 0x4C80, 0x4C81
-LOOPS = range(40, 47)
-REPOSITORY = Path(__file__).parents[2]
+NULL = "/sys/devices/virtual/mem/null"
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make the kernel show events")
+
+
+class Heard:
+    """Uevents that are written down."""
+
+    def __init__(self, open_monitor: Callable[[], pyudev.Monitor]) -> None:
+        self.all: list[Uevent | None] = []
+        self.added = asyncio.Event()
+        self.uevents = Uevents(self.add, again_seconds=0.05, open_monitor=open_monitor)
+
+    def add(self, event: Uevent | None) -> None:
+        """Take note of an event."""
+        self.all.append(event)
+        self.added.set()
+
+    def pairs(self, *syspaths: str) -> list[tuple[str, str]]:
+        """Return what was sent about these; other tests may plug devices at the same time."""
+        return [
+            (event.action, event.syspath)
+            for event in self.all
+            if event is not None and event.syspath in syspaths
+        ]
+
+    async def until(self, reached: Callable[[], bool]) -> None:
+        async with asyncio.timeout(60):
+            while not reached():
+                self.added.clear()
+                await self.added.wait()
+
+
+@asynccontextmanager
+async def hearing(
+    open_monitor: Callable[[], pyudev.Monitor] = open_monitor,
+) -> AsyncIterator[Heard]:
+    """Listen to the kernel until the end of the context."""
+    heard = Heard(open_monitor)
+    async with asyncio.TaskGroup() as tasks:
+        listening = tasks.create_task(heard.uevents.run(), name="events of the kernel")
+        try:
+            await heard.until(lambda: bool(heard.all))
+            yield heard
+        finally:
+            listening.cancel()
+
+
+def few() -> pyudev.Monitor:
+    """Open a monitor that loses what is not read soon: its queue has the least size there is."""
+    return open_monitor(buffer_bytes=1)
+
+
+def tell(action: str = "change", device: str = NULL) -> None:
+    """Let the kernel show an event once more."""
+    Path(device, "uevent").write_text(action)
 
 
 @pytest.fixture
@@ -39,58 +86,10 @@ async def heard() -> AsyncIterator[Heard]:
         yield heard
 
 
-@contextmanager
-def zram() -> Iterator[str]:
-    """A device that is plugged, and unplugged at the end."""
-    number = int((ZRAM / "hot_add").read_text())
-    try:
-        yield f"/sys/devices/virtual/block/zram{number}"
-    finally:
-        (ZRAM / "hot_remove").write_text(str(number))
-
-
-@pytest.fixture
-def loop_control() -> Iterator[int]:
-    """Return where loop devices are plugged; there are not of ours before and after."""
-    descriptor = os.open(LOOP_CONTROL, os.O_RDWR)
-    for when in ("before", "after"):
-        for number in LOOPS:
-            with suppress(OSError):  # it is not there
-                fcntl.ioctl(descriptor, LOOP_REMOVE, number)
-        if when == "before":
-            with alone():
-                yield descriptor
-    os.close(descriptor)
-
-
 async def test_listening_begins_with_a_look_at_everything(heard: Heard) -> None:
     """Events between the owner's first scan and now were reported to no listener."""
     assert heard.uevents.complete
     assert heard.all[0] is None
-
-
-@as_root
-@pytest.mark.skipif(not ZRAM.exists(), reason="this kernel has no zram to plug")
-async def test_a_device_that_is_plugged_and_unplugged_is_told(heard: Heard) -> None:
-    """D3: seen at once. Without ``add_reader`` it is never seen."""
-    with zram() as syspath:
-        await heard.until(lambda: ("add", syspath) in heard.pairs(syspath))
-    await heard.until(lambda: ("remove", syspath) in heard.pairs(syspath))
-
-
-@as_root
-@pytest.mark.skipif(not Path(LOOP_CONTROL).exists(), reason="this kernel has no loop devices")
-async def test_each_of_a_burst_of_seven_is_told_once(loop_control: int, heard: Heard) -> None:
-    syspaths = [f"/sys/devices/virtual/block/loop{number}" for number in LOOPS]
-
-    def told_as(action: str) -> list[str]:
-        return [syspath for reported, syspath in heard.pairs(*syspaths) if reported == action]
-
-    for request, action in ((LOOP_ADD, "add"), (LOOP_REMOVE, "remove")):
-        for number in LOOPS:
-            fcntl.ioctl(loop_control, request, number)
-        await heard.until(lambda: len(told_as(action)) == len(LOOPS))  # noqa: B023
-        assert told_as(action) == syspaths
 
 
 @as_root
@@ -177,26 +176,14 @@ async def test_without_a_monitor_it_is_said_once_and_tried_again(
     assert last == "kernel events are available again"
 
 
-def test_a_move_tells_both_places() -> None:
-    moved = SimpleNamespace(
-        sys_path="/sys/devices/pci0/net/ens1",
-        action="move",
-        properties={"DEVPATH_OLD": "/devices/pci0/net/eth0"},
-    )
+def test_an_event_tells_both_places_of_a_move_the_subsystem_and_the_number() -> None:
+    properties = {"DEVPATH_OLD": "/devices/pci0/net/eth0", "SUBSYSTEM": "net"}
+    path = "/sys/devices/pci0/net/ens1"
+    moved = SimpleNamespace(sys_path=path, action="move", properties=properties)
+    former = "/sys/devices/pci0/net/eth0"
     assert uevent_of(moved) == Uevent(
-        action="move",
-        syspath="/sys/devices/pci0/net/ens1",
-        former_syspath="/sys/devices/pci0/net/eth0",
+        action="move", syspath=path, former_syspath=former, subsystem="net"
     )
-
-
-def test_an_event_tells_the_subsystem_and_the_number() -> None:
     properties = {"SUBSYSTEM": "tty", "MAJOR": "188", "MINOR": "7"}
     tty = SimpleNamespace(sys_path="/sys/devices/tty7", action="add", properties=properties)
-    found = uevent_of(tty)
-    assert (found.subsystem, found.number) == ("tty", (188, 7))
-
-
-def test_pyudev_is_not_imported_before_it_is_needed() -> None:
-    code = "import sys, genericdp.host.events; sys.exit('pyudev' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=REPOSITORY)
+    assert uevent_of(tty).number == (188, 7)

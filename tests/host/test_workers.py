@@ -11,22 +11,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
-from genericdp.host.workers import MAX_IDLE, finish, in_worker, start
+from genericdp.host.workers import MAX_IDLE, finish, in_worker
 
 from tests.polling import others_run, poll_until
 
 if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
-
-
-async def test_the_result_comes_from_another_thread() -> None:
-    assert await in_worker(threading.get_ident) != threading.get_ident()
-
-
-async def test_an_exception_is_raised_where_it_is_waited_for() -> None:
-    with pytest.raises(ZeroDivisionError):
-        await in_worker(lambda: 1 // 0)
 
 
 async def test_work_goes_on_where_the_working_directory_was_removed(
@@ -40,7 +31,7 @@ async def test_work_goes_on_where_the_working_directory_was_removed(
 
 
 async def test_one_look_after_the_other_does_not_start_a_thread_for_each() -> None:
-    seen = {await in_worker(threading.get_ident) for _ in range(100)}
+    seen = {await in_worker(threading.current_thread) for _ in range(100)}
     assert len(seen) <= MAX_IDLE + 1
 
 
@@ -81,39 +72,6 @@ def test_a_loop_that_is_closed_meanwhile_is_no_trouble() -> None:
     release.set()
     assert ran.wait(5)
     assert asyncio.run(in_worker(lambda: 1)) == 1
-
-
-@pytest.mark.parametrize("fails", [False, True])
-async def test_what_ends_after_nobody_waits_any_more_is_dropped(fails: bool) -> None:
-    gate, ended = threading.Event(), threading.Event()
-
-    def work() -> None:
-        gate.wait()
-        threading.Thread(target=ended.set).start()
-        if fails:
-            raise ValueError
-
-    future = start(work)
-    future.cancel()
-    gate.set()
-    await in_worker(ended.wait)
-    await in_worker(lambda: None)  # its delivery comes behind the other
-    assert future.cancelled()
-
-
-def test_a_thread_that_never_ends_does_not_hold_up_the_exit() -> None:
-    program = (
-        "import asyncio, threading\n"
-        "from genericdp.host.workers import start\n"
-        "async def main():\n"
-        "    start(threading.Event().wait)\n"
-        "asyncio.run(main())\n"
-        "print('left')\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=True
-    )
-    assert (done.stdout, done.stderr) == ("left\n", "")
 
 
 SCARCE = """
