@@ -10,9 +10,15 @@ from genericdp.simulator.settings import Generation
 from tests.world import World
 
 
-@pytest.fixture(params=list(Generation), ids=lambda generation: f"generation-{generation}")
-def world(request: pytest.FixtureRequest, short_directory: Path) -> World:
-    """Return a world with ttyUSB0, and a kubelet of each generation that is not started yet."""
-    world = World(short_directory, generation=request.param)
+@pytest.fixture
+def generation() -> Generation:
+    """Tests for which it matters take both."""
+    return Generation.B
+
+
+@pytest.fixture
+def world(short_directory: Path, generation: Generation) -> World:
+    """Return a world with ttyUSB0, and a kubelet that is not started yet."""
+    world = World(short_directory, generation=generation)
     world.host.plug("ttyUSB0")
     return world

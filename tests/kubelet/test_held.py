@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -14,7 +12,6 @@ import grpc
 import pytest
 from genericdp.kubelet.podresources import PodResourcesTiming
 from genericdp.simulator.pods import Container, Pod
-from genericdp.simulator.settings import Generation
 
 from tests.polling import ask_until
 from tests.world import Daemon, World, serial
@@ -31,10 +28,9 @@ AGAIN = "the kubelet says again which devices pods hold"
 class HeldWorld(World):
     """A world whose kubelet says what pods hold, and whose daemon asks."""
 
-    def __init__(self, directory: Path, generation: Generation) -> None:
+    def __init__(self, directory: Path) -> None:
         self.socket = directory / "p" / "kubelet.sock"
-        super().__init__(directory, generation=generation, pod_resources=self.socket)
-        self.state = directory / "state"
+        super().__init__(directory, pod_resources=self.socket)
         self.host.plug("ttyUSB0")
 
     def asking(
@@ -42,7 +38,7 @@ class HeldWorld(World):
     ) -> AbstractAsyncContextManager[Daemon]:
         """Run a daemon that keeps a ledger and asks the kubelet."""
         settings: dict[str, Any] = {"pod_resources": self.socket, "pod_resources_timing": timing}
-        return self.serving(resource, state_dir=self.state, **settings)
+        return self.serving(resource, state_dir=self.directory / "state", **settings)
 
     async def holds(self) -> None:
         """Have a pod hold ttyUSB0, then pull it out, and another device, too."""
@@ -51,24 +47,16 @@ class HeldWorld(World):
         await self.listed(SERIAL, "ttyUSB0", "ttyUSB1")
         for name in ("ttyUSB0", "ttyUSB1"):
             self.host.unplug(name)
+        await self.are_unhealthy("ttyUSB0", "ttyUSB1")
 
-    async def devices_are(self, **devices: str) -> None:
-        wanted = {name.replace("_", "-"): health for name, health in devices.items()}
+    async def are_unhealthy(self, *devices: str) -> None:
+        wanted = dict.fromkeys(devices, "Unhealthy")
         await self.kubelet.wait_for(lambda: self.kubelet.devices(SERIAL) == wanted, 30)
 
-    async def asked(self, times: int) -> None:
-        """Wait until the kubelet has been asked this many times more."""
-        observed = self.kubelet.observed
-        wanted = observed.pod_resources_calls + times
-        await self.kubelet.wait_for(lambda: observed.pod_resources_calls >= wanted, 30)
 
-    def end_pod(self) -> None:
-        self.kubelet.admitter.remove(POD)
-
-
-@pytest.fixture(params=list(Generation), ids=lambda generation: f"generation-{generation}")
-async def world(request: pytest.FixtureRequest, short_directory: Path) -> AsyncIterator[HeldWorld]:
-    world = HeldWorld(short_directory, request.param)
+@pytest.fixture
+async def world(short_directory: Path) -> AsyncIterator[HeldWorld]:
+    world = HeldWorld(short_directory)
     async with world.kubelet:
         yield world
 
@@ -83,7 +71,7 @@ async def test_a_share_that_an_edit_adds_to_a_held_device_is_refused(world: Held
         )
         with pytest.raises(grpc.aio.AioRpcError, match=r"ttyUSB0::1 is Unhealthy: .* holds it"):
             await world.allocated(SERIAL, ["ttyUSB0::1"])
-        world.end_pod()
+        world.kubelet.admitter.remove(POD)
         await world.listed(SERIAL, "ttyUSB0", "ttyUSB0::1")
         await world.allocated(SERIAL, ["ttyUSB0::1"])
 
@@ -105,23 +93,8 @@ async def test_the_log_and_the_status_say_who_got_a_device_and_when(world: HeldW
         await ask_until(daemon.status, lambda status: status["resources"][0]["allocated"] == 1)
         (holder,) = (await daemon.status())["resources"][0]["devices"][0]["holders"]
         assert holder["since"] is None
-        world.end_pod()
+        world.kubelet.admitter.remove(POD)
         await ask_until(daemon.status, lambda status: status["resources"][0]["allocated"] == 0)
-
-
-async def test_the_kubelet_is_asked_rarely_while_no_answer_would_change_anything(
-    world: HeldWorld,
-) -> None:
-    """PRS-1: all clients share the kubelet's rate limit. It is for status only."""
-    async with world.asking(serial(), replace(PROMPT, refresh=0.5)):
-        await world.holds()
-        await world.devices_are(ttyUSB0="Unhealthy", ttyUSB1="Unhealthy")
-        lists = world.kubelet.observed.lists[SERIAL]
-        await world.asked(1)
-        begun = time.monotonic()
-        await world.asked(2)
-        assert time.monotonic() - begun > 0.7, "twice its refresh, were it not for the way there"
-        assert world.kubelet.observed.lists[SERIAL] == lists
 
 
 @pytest.mark.parametrize("trouble", ["refused", "no socket", "garbage"])
@@ -132,7 +105,7 @@ async def test_what_cannot_be_asked_is_not_forgotten(world: HeldWorld, trouble: 
         "no socket": f"there is no {world.socket}",
         "garbage": f"{world.socket} is a file, not a socket",
     }
-    hidden = world.socket.with_name("hidden")
+    hidden, observed = world.socket.with_name("hidden"), world.kubelet.observed
     async with world.asking(FLEETING) as daemon:
         world.kubelet.faults.refuse_pod_resources = trouble == "refused"
         if trouble != "refused":
@@ -140,14 +113,14 @@ async def test_what_cannot_be_asked_is_not_forgotten(world: HeldWorld, trouble: 
         if trouble == "garbage":
             world.socket.write_text("garbage")
         await world.holds()
-        await world.devices_are(ttyUSB0="Unhealthy", ttyUSB1="Unhealthy")
         if trouble == "refused":
-            await world.asked(5)
+            wanted = observed.pod_resources_calls + 5
+            await world.kubelet.wait_for(lambda: observed.pod_resources_calls >= wanted, 30)
         assert reasons[trouble] in await daemon.log.says(FAILING)
         world.kubelet.faults.refuse_pod_resources = False
         if trouble != "refused":
             hidden.rename(world.socket)
-        await world.devices_are(ttyUSB0="Unhealthy")
+        await world.are_unhealthy("ttyUSB0")
         await daemon.log.says(AGAIN)
         assert (daemon.log.count(FAILING), daemon.log.count(AGAIN)) == (1, 1)
 
@@ -156,10 +129,9 @@ async def test_a_kubelet_that_does_not_know_its_pods_yet_is_not_believed(world: 
     """KST-6, PRS-1: a kubelet that has just started names no pods, and all would be forgotten."""
     async with world.asking(FLEETING, replace(PROMPT, pods_known=3600.0)) as daemon:
         await world.holds()
-        await world.devices_are(ttyUSB0="Unhealthy", ttyUSB1="Unhealthy")
         world.kubelet.admitter.sources_ready = False
         await world.kubelet.restart()
-        await world.devices_are(ttyUSB0="Unhealthy", ttyUSB1="Unhealthy")
+        await world.are_unhealthy("ttyUSB0", "ttyUSB1")
         world.host.plug("ttyUSB2")  # one more pass
         await daemon.counts(SERIAL, 3)
         assert world.kubelet.observed.pod_resources_calls == 0
@@ -188,7 +160,7 @@ async def test_without_an_answer_of_the_kubelet_a_held_id_stays_as_it_is(world: 
 async def test_without_pod_resources_nobody_is_asked_and_an_edit_renames_at_once(
     world: HeldWorld,
 ) -> None:
-    async with world.serving(FLEETING, state_dir=world.state) as daemon:
+    async with world.serving(FLEETING, state_dir=world.directory / "state") as daemon:
         await world.container(serial=1)
         world.host.plug("ttyUSB1")
         await daemon.takes(RENAMED)
@@ -196,25 +168,7 @@ async def test_without_pod_resources_nobody_is_asked_and_an_edit_renames_at_once
         world.host.unplug("ttyUSB0")
         await world.listed(SERIAL, "new-ttyUSB1")
         assert world.kubelet.observed.pod_resources_calls == 0
-    async with world.serving(serial(), state_dir=world.state) as daemon:
+    async with world.serving(serial(), state_dir=world.directory / "state") as daemon:
         await world.listed(SERIAL, "ttyUSB1")
         both = f"device ttyUSB1 of {SERIAL} was new-ttyUSB1 of {SERIAL} before: pods may hold it"
         assert daemon.log.count(both) == 1
-
-
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"version": 0}', '{"version": 1}', "\0"])
-async def test_a_damaged_ledger_is_put_aside_and_another_one_written_before_the_list(
-    short_directory: Path, content: str
-) -> None:
-    world = HeldWorld(short_directory, Generation.B)
-    ledger = world.state / "ledger.json"
-    ledger.parent.mkdir()
-    ledger.write_text(content)
-    async with world.kubelet, world.asking(serial()) as daemon:
-        await world.listed(SERIAL, "ttyUSB0")
-        written = json.loads(ledger.read_text())
-        assert daemon.log.count("ledger.json is damaged") == 1
-    assert ledger.with_name("ledger.json.bad").read_text() == content
-    assert written["version"] == 1
-    devices = [(device["resource"], device["id"]) for device in written["devices"]]
-    assert devices == [(SERIAL, "ttyUSB0")]

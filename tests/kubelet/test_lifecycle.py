@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import IO, Any
 
 import grpc
@@ -17,24 +15,24 @@ import pytest
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.lifecycle import RegistrationTiming
 from genericdp.simulator.kubelet import Kubelet
+from genericdp.simulator.settings import Generation
 
 from tests.polling import others_run, poll_until
 from tests.world import FAST, Daemon, World, resource, serial
 
 pytestmark = pytest.mark.slow
+every_generation = pytest.mark.parametrize("generation", Generation)
 
 SERIAL = "example.com/serial"
 PATIENT = replace(FAST, first_retry=60.0, last_retry=60.0, register=60.0, stream=60.0)
 """Waits this long between attempts that only an event can have ended the wait."""
-LONGEST = f"{'d' * 60}.{'e' * 60}.{'f' * 60}.{'g' * 61}/{'n' * 63}"
-"""What a kubelet takes as a name."""
 CHANGES = 24
 MANY, LONG = 1400, "an-adapter-with-an-id-of-more-than-fifty-bytes-$(device.name)"
 """Shares of each device: the lists take 30 MB together, more than gRPC's window ever grows to."""
 AT_ONCE = 32
 """As many as register at once."""
-FAILURES = 10
-"""The wait after the last of them is 512 times the first one, at most 1,024 times."""
+FAILURES = 5
+"""The wait after the last of them is 16 times the first one."""
 
 
 def sockets(world: World) -> list[str]:
@@ -54,6 +52,7 @@ async def plug(world: World, number: int) -> None:
     await world.listed(SERIAL, *(f"ttyUSB{each_number}" for each_number in range(number + 1)))
 
 
+@every_generation
 @pytest.mark.parametrize("how", ["restart", "crash"])
 async def test_a_new_kubelet_gets_the_list_at_once(world: World, how: str) -> None:
     """K2: a new kubelet.sock ends each wait, and pods that start then are served."""
@@ -64,18 +63,6 @@ async def test_a_new_kubelet_gets_the_list_at_once(world: World, how: str) -> No
         await world.kubelet.start()
         await world.listed(SERIAL, "ttyUSB0")
         assert (await world.container(serial=1)).env == {"SERIAL": "ttyUSB0"}
-
-
-async def test_events_that_change_nothing_do_not_restart(world: World) -> None:
-    """K5: an event of the socket that we registered with, and the checkpoint's noise."""
-    async with world.kubelet, world.serving(serial()) as daemon:
-        await serves(world, daemon, "ttyUSB0")
-        for number in range(20):
-            noise = world.kubelet.directory / f".{number}"
-            noise.write_text("x")
-            noise.rename(world.kubelet.directory / "noise")
-        await plug(world, 1)
-        assert world.kubelet.observed.registrations[SERIAL] == 1
 
 
 async def test_a_resource_that_is_refused_does_not_touch_the_others(world: World) -> None:
@@ -106,29 +93,6 @@ async def test_a_kubelet_that_comes_late_is_waited_for(world: World) -> None:
         assert list(world.kubelet.directory.iterdir()) == []
         async with world.kubelet:
             await world.listed(SERIAL, "ttyUSB0", "ttyUSB1")
-
-
-async def test_many_resources_register_at_once_and_each_once(world: World) -> None:
-    """REG-2: the kubelet calls back within each Register. K8: whatever they are called."""
-    names = [LONGEST, *(f"example.com/r{number}" for number in range(1, 20))]
-    resources = [resource(name, f"/dev/ttyUSB{number}") for number, name in enumerate(names)]
-    for number in range(1, 20):
-        world.host.plug(f"ttyUSB{number}")
-    async with world.kubelet, world.serving(*resources):
-        for number, name in enumerate(names):
-            await world.listed(name, f"ttyUSB{number}")
-        assert set(world.kubelet.observed.registrations.values()) == {1}
-
-
-async def test_a_directory_that_is_deleted_and_made_again_is_followed(world: World) -> None:
-    """KST-1: without a kubelet, the directory is deleted; a later kubelet makes it."""
-    async with world.serving(serial(), timing=PATIENT):
-        for _ in range(2):
-            async with world.kubelet:
-                await world.listed(SERIAL, "ttyUSB0")
-            while world.kubelet.directory.exists():  # we may be unlinking our own socket there
-                shutil.rmtree(world.kubelet.directory, ignore_errors=True)
-            world.kubelet.directory.mkdir()
 
 
 async def test_a_kubelet_frozen_within_register_completes_it_when_it_goes_on(world: World) -> None:
@@ -165,25 +129,10 @@ async def test_a_kubelet_frozen_amid_the_lists_gets_the_latest_when_it_goes_on(
         assert world.kubelet.observed.registrations[SERIAL] == 1
 
 
-async def test_kubelets_that_came_and_went_make_no_later_wait_longer(world: World) -> None:
-    """K3, found by the soak: a broken stream is answered as soon as before some restarts."""
-    patient = replace(FAST, last_retry=60.0)
-    async with world.kubelet, world.serving(serial(), timing=patient) as daemon:
-        for number in range(1, 13):
-            await serves(world, daemon, "ttyUSB0")
-            await world.kubelet.stop()
-            await daemon.log.says("registering again in", times=number)
-            await world.kubelet.start()
-        await serves(world, daemon, "ttyUSB0")
-        paths = world.kubelet.paths(SERIAL)
-        world.kubelet.break_streams(SERIAL)
-        await world.kubelet.wait_for(lambda: world.kubelet.paths(SERIAL) not in {(), paths})
-        await world.listed(SERIAL, "ttyUSB0")
-
-
 async def test_kubelets_that_are_away_for_long_are_no_work_of_another_plugin(world: World) -> None:
     """K3, found by the soak: three restarts within seconds said so, and then each cost seconds."""
-    async with world.kubelet, world.serving(serial()) as daemon:
+    patient = replace(FAST, last_retry=60.0)
+    async with world.kubelet, world.serving(serial(), timing=patient) as daemon:
         for number in range(1, 5):
             await serves(world, daemon, "ttyUSB0")
             await world.kubelet.stop()
@@ -193,14 +142,10 @@ async def test_kubelets_that_are_away_for_long_are_no_work_of_another_plugin(wor
             await world.listed(SERIAL, "ttyUSB0")
         await daemon.registered(SERIAL)
         assert daemon.log.count("another device plugin may serve") == 0
-
-
-@pytest.fixture
-def plain_world(short_directory: Path) -> World:
-    """Return a world whose kubelet is not started yet, where its generation does not matter."""
-    world = World(short_directory)
-    world.host.plug("ttyUSB0")
-    return world
+        paths = world.kubelet.paths(SERIAL)
+        world.kubelet.break_streams(SERIAL)
+        await world.kubelet.wait_for(lambda: world.kubelet.paths(SERIAL) not in {(), paths})
+        await world.listed(SERIAL, "ttyUSB0")
 
 
 @pytest.mark.parametrize(
@@ -211,25 +156,7 @@ def test_delays_are_doubled_up_to_a_limit(attempts: int, conflict: bool, seconds
     assert RegistrationTiming().retry_delay(attempts, conflict=conflict) == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize(("attempts", "seconds"), [(1, 0.3), (2, 0.6), (5, 4.8), (6, 5.0)])
-def test_a_doubtful_stream_is_awaited_longer_each_time(attempts: int, seconds: float) -> None:
-    """K10: a busy kubelet's stream, which is only late, is not missed forever."""
-    assert RegistrationTiming().doubtful_stream(attempts) == pytest.approx(seconds)
-
-
-@pytest.mark.parametrize("honours_cancel", [False, True])
-async def test_a_late_answer_is_waited_for_with_the_same_socket(
-    world: World, honours_cancel: bool
-) -> None:
-    """REG-2, REG-3: a stuck kubelet completes the call later: one stream, no second attempt."""
-    world.kubelet.faults.honours_cancel = honours_cancel
-    world.kubelet.faults.answer_delay_seconds = 0.6
-    async with world.kubelet, world.serving(serial()) as daemon:
-        await world.listed(SERIAL, "ttyUSB0")
-        await daemon.registered(SERIAL)
-        assert world.kubelet.observed.registrations[SERIAL] == 1
-
-
+@every_generation
 @pytest.mark.parametrize("honours_cancel", [False, True])
 async def test_a_register_that_is_given_up_is_tried_again(
     world: World, honours_cancel: bool
@@ -278,46 +205,40 @@ async def fails(daemon: Daemon, times: int) -> None:
 
 
 async def test_a_new_socket_is_tried_again_soon_however_long_the_last_one_was_dead(
-    plain_world: World,
+    world: World,
 ) -> None:
     """K2: a kubelet that was killed leaves its socket; the next one binds before it listens."""
-    path = plain_world.kubelet.directory / "kubelet.sock"
+    path = world.kubelet.directory / "kubelet.sock"
     with socket.socket(socket.AF_UNIX) as dead, socket.socket(socket.AF_UNIX) as other:
         dead.bind(str(path))
         timing = replace(FAST, first_retry=0.02, last_retry=60.0)
-        async with plain_world.serving(serial(), timing=timing) as daemon:
-            await fails(daemon, FAILURES - 1)  # the next delays would be 5 s, 10 s, 20 s
+        async with world.serving(serial(), timing=timing) as daemon:
+            await fails(daemon, FAILURES)
             other.bind(str(path.with_name("new.sock")))
             path.with_name("new.sock").rename(path)
-            await fails(daemon, FAILURES + 4)
-            plain_world.kubelet.faults.refuse_register = "not now"
-            async with plain_world.kubelet:
+            await fails(daemon, FAILURES + 3)
+            world.kubelet.faults.refuse_register = "not now"
+            async with world.kubelet:
                 line = await daemon.log.says("not now")
     assert line.endswith(": registering again in 0.0 s")
 
 
-async def test_registrations_that_hang_keep_no_other_one_waiting(plain_world: World) -> None:
+async def test_registrations_that_hang_keep_no_other_one_waiting(world: World) -> None:
     """K6: a kubelet that hangs for 31 resources is requested one more."""
-    kubelet = plain_world.kubelet
+    kubelet = world.kubelet
     kubelet.faults.register_delay_seconds = 3600.0
     resources = [resource(f"example.com/r{number}", "/dev/none") for number in range(AT_ONCE)]
-    async with kubelet, plain_world.serving(*resources, timing=replace(FAST, register=600.0)):
+    async with kubelet, world.serving(*resources, timing=replace(FAST, register=600.0)):
         await kubelet.wait_for(lambda: len(kubelet.observed.registrations) == AT_ONCE, 30)
 
 
-async def turn(times: int) -> None:
-    """Let the loop go round so often."""
-    for _ in range(times):
-        await others_run()
-
-
-@pytest.mark.parametrize("turns", [*range(6), *range(6, 30, 4)])
+@pytest.mark.parametrize("turns", [0, 1, 2, 3, 4, 6, 10, 20])
 @pytest.mark.parametrize("how", ["hangs", "refuses", "opens no stream", "takes it"])
 async def test_no_moment_of_a_registration_keeps_the_daemon_from_ending(
-    plain_world: World, how: str, turns: int
+    world: World, how: str, turns: int
 ) -> None:
     """Up to Python 3.12 a task group may swallow a cancellation that comes with a failure."""
-    world, faults = plain_world, plain_world.kubelet.faults
+    faults = world.kubelet.faults
     faults.register_delay_seconds = 3600.0 if how == "hangs" else 0.0
     faults.refuse_register = "no such luck" if how == "refuses" else None
     faults.stream_delay_seconds = 0.0 if how == "takes it" else 3600.0
@@ -325,19 +246,21 @@ async def test_no_moment_of_a_registration_keeps_the_daemon_from_ending(
         async with world.serving(serial(), timing=PATIENT):
             tried = world.kubelet.observed.registrations
             await world.kubelet.wait_for(lambda: tried[SERIAL] == 1, 30)
-            await turn(turns)
+            for _ in range(turns):
+                await others_run()
         assert sockets(world) == []
 
 
-@pytest.mark.parametrize("turns", [*range(0, 40, 4), *range(40, 400, 40)])
+@pytest.mark.parametrize("turns", [0, 2, 4, 8, 16, 32, 64, 128, 256])
 async def test_no_moment_of_the_start_keeps_the_daemon_from_ending(
-    plain_world: World, turns: int
+    world: World, turns: int
 ) -> None:
     """gRPC's own start, canceled half-way, made its stop fail, and SIGTERM was never heard."""
-    async with plain_world.kubelet, asyncio.timeout(60):
-        async with plain_world.serving(serial(), timing=PATIENT):
-            await turn(turns)
-        assert sockets(plain_world) == []
+    async with world.kubelet, asyncio.timeout(60):
+        async with world.serving(serial(), timing=PATIENT):
+            for _ in range(turns):
+                await others_run()
+        assert sockets(world) == []
 
 
 Call = asyncio.Task[list[str] | str]
@@ -376,9 +299,9 @@ class Hooked:
 
 
 @pytest.fixture
-async def hooked(plain_world: World) -> AsyncIterator[Hooked]:
-    async with plain_world.kubelet:
-        yield Hooked(plain_world)
+async def hooked(world: World) -> AsyncIterator[Hooked]:
+    async with world.kubelet:
+        yield Hooked(world)
 
 
 async def _break(hooked: Hooked, daemon: Daemon) -> None:
@@ -412,27 +335,21 @@ async def test_no_new_registration_cuts_off_an_allocate(
         assert hooked.world.kubelet.observed.registrations[SERIAL] == 2
 
 
-async def test_the_end_of_the_daemon_waits_for_an_allocate(hooked: Hooked) -> None:
+@pytest.mark.parametrize("ends", [True, False], ids=["ends", "takes too long"])
+async def test_the_end_of_the_daemon_waits_for_an_allocate(hooked: Hooked, ends: bool) -> None:
     async with AsyncExitStack() as running:
-        daemon = await running.enter_async_context(hooked.world.serving(hooked.resource()))
+        resource = hooked.resource(timeout_seconds=6 if ends else 1)
+        daemon = await running.enter_async_context(hooked.world.serving(resource))
         async with hooked.allocating(daemon) as (call, hook), asyncio.TaskGroup() as tasks:
             ending = tasks.create_task(running.aclose())
             await daemon.log.says("stopping: waiting for 1 call of the kubelet")
             assert not ending.done()
-            hook.close()
-            assert await call == ["/dev/ttyUSB0"]
+            if ends:
+                hook.close()
+                assert await call == ["/dev/ttyUSB0"]
+            else:
+                assert "its allocate hook /bin/cat took longer than 1 s" in await call
     assert sockets(hooked.world) == []
-
-
-async def test_the_end_of_the_daemon_waits_no_longer_than_an_allocate_may_take(
-    hooked: Hooked,
-) -> None:
-    async with AsyncExitStack() as running:
-        stuck = hooked.resource(timeout_seconds=1)
-        daemon = await running.enter_async_context(hooked.world.serving(stuck))
-        async with hooked.allocating(daemon) as (call, _):
-            await running.aclose()
-            assert "its allocate hook /bin/cat took longer than 1 s" in await call
 
 
 async def test_an_allocate_of_a_resource_that_is_removed_is_answered(hooked: Hooked) -> None:

@@ -2,44 +2,35 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import pytest
-from genericdp.devices.device import Device
-from genericdp.devices.devicelist import NOTHING, DeviceList, Entry
-from genericdp.devices.inventory import Identity
-from genericdp.devices.topology import NOWHERE, Spot
-from genericdp.devices.transitions import Event
+from genericdp.devices.devicelist import NOTHING, DeviceList
 from genericdp.host.root import Root
 from genericdp.kubelet.api import deviceplugin_pb2 as api
 from genericdp.kubelet.servicer import Servicer
 from genericdp.model import Preference
 from genericdp.prepare import CallTimeouts, Gate
-from genericdp.reasons import Code, Reason
 
+from tests.devices.making import decide, node, resource
 from tests.health.probed_devices import no_hooks
-from tests.polling import others_run
 
 
-def offer_of(
-    spots: Mapping[str, Spot], *, replicas: int = 1, unhealthy: Collection[str] = ()
-) -> DeviceList:
-    def offered(name: str, spot: Spot) -> Entry[Device]:
-        identity = Identity(inode=1)
-        device = Device(
-            id=name, key=name, path=f"/dev/{name}", identity=identity, replicas=replicas, spot=spot
-        )
-        entry = Entry(device=device).after(Event.MADE)
-        why = Reason(Code.GONE, "it is broken")
-        return entry.after(Event.GONE, why) if name in unhealthy else entry
-
-    return DeviceList(entries=tuple(offered(name, spot) for name, spot in spots.items()))
+def offer_of(names: Iterable[str], *, replicas: int = 1, gone: Collection[str] = ()) -> DeviceList:
+    files = {name: node(f"/dev/{name}", (188, i)) for i, name in enumerate(names)}
+    resources = [resource("x", "/dev/*", replicas=replicas)]
+    before = decide(resources, files.values())
+    left = [file for name, file in files.items() if name not in gone]
+    return decide(resources, left, before)["example.com/x"]
 
 
 def serving(
-    offer: DeviceList, prefer: Preference, *, replicas: int = 1, **timeouts: float
+    offer: DeviceList,
+    prefer: Preference = Preference.CLOSEST,
+    *,
+    replicas: int = 1,
+    **timeouts: float,
 ) -> Servicer:
     gate = Gate(
         "x",
@@ -53,33 +44,31 @@ def serving(
     return servicer
 
 
-def asking(available: Collection[str], size: int, must: Collection[str] = ()) -> bytes:
-    request = api.ContainerPreferredAllocationRequest(
-        available_deviceIDs=available, must_include_deviceIDs=must, allocation_size=size
-    )
-    return api.PreferredAllocationRequest(container_requests=[request]).SerializeToString()
+def asking(*containers: tuple[Collection[str], int, Collection[str]]) -> bytes:
+    """Return a request: available IDs, how many are wanted, and which must be among them."""
+    requests = [
+        api.ContainerPreferredAllocationRequest(
+            available_deviceIDs=available, must_include_deviceIDs=must, allocation_size=size
+        )
+        for available, size, must in containers
+    ]
+    return api.PreferredAllocationRequest(container_requests=requests).SerializeToString()
 
 
-def ids_in(answer: bytes) -> list[str]:
-    (only,) = api.PreferredAllocationResponse.FromString(answer).container_responses
-    return list(only.deviceIDs)
+def ids_in(answer: bytes) -> list[list[str]]:
+    found = api.PreferredAllocationResponse.FromString(answer).container_responses
+    return [list(container.deviceIDs) for container in found]
 
 
 async def test_each_container_has_an_answer_of_its_own() -> None:
     """D15: all have that of the last one."""
-    both = [
-        api.ContainerPreferredAllocationRequest(available_deviceIDs=[name], allocation_size=1)
-        for name in "ab"
-    ]
-    request = api.PreferredAllocationRequest(container_requests=both).SerializeToString()
-    offer = offer_of(dict.fromkeys("ab", NOWHERE))
-    answer = await serving(offer, Preference.CLOSEST).preferred_allocation(request)
-    found = api.PreferredAllocationResponse.FromString(answer).container_responses
-    assert [list(match.deviceIDs) for match in found] == [["a"], ["b"]]
+    request = asking(("a", 1, ""), ("b", 1, ""))
+    answer = await serving(offer_of("ab")).preferred_allocation(request)
+    assert ids_in(answer) == [["a"], ["b"]]
 
 
 @pytest.mark.parametrize(
-    ("available", "must", "size", "unhealthy", "expected"),
+    ("available", "must", "size", "gone", "expected"),
     [
         pytest.param("abc", "c", 2, "", "ac", id="what-must-be-given-is"),
         pytest.param("abc", "abc", 2, "", "", id="more-must-be-given-than-wanted"),
@@ -94,48 +83,35 @@ async def test_each_container_has_an_answer_of_its_own() -> None:
     ],
 )
 async def test_any_wish_has_an_answer(
-    available: str, must: str, size: int, unhealthy: str, expected: str
+    available: str, must: str, size: int, gone: str, expected: str
 ) -> None:
-    offer = offer_of(dict.fromkeys("abcd" if unhealthy else "abc", NOWHERE), unhealthy=unhealthy)
-    request = asking(available, size, must)
-    answer = await serving(offer, Preference.CLOSEST).preferred_allocation(request)
-    assert ids_in(answer) == list(expected)
+    servicer = serving(offer_of("abcd" if gone else "abc", gone=gone))
+    answer = await servicer.preferred_allocation(asking((available, size, must)))
+    assert ids_in(answer) == [list(expected)]
 
 
 async def test_the_latest_list_and_config_count() -> None:
-    offer = offer_of(dict.fromkeys("ab", NOWHERE), replicas=2)
+    offer = offer_of("ab", replicas=2)
     server = serving(offer, Preference.PACKED, replicas=2)
-    shares = asking(["a", "a::1", "b", "b::1"], 2)
-    assert ids_in(await server.preferred_allocation(shares)) == ["a", "a::1"]
+    shares = asking((["a", "a::1", "b", "b::1"], 2, ""))
+    assert ids_in(await server.preferred_allocation(shares)) == [["a", "a::1"]]
     server.set_devices(NOTHING)
-    assert ids_in(await server.preferred_allocation(shares)) == ["a", "a::1"], "no longer on offer"
+    assert ids_in(await server.preferred_allocation(shares)) == [["a", "a::1"]], "not on offer"
     server.set_devices(offer)
     server.prefer = Preference.AUTO
-    assert ids_in(await server.preferred_allocation(shares)) == ["a", "b"]
+    assert ids_in(await server.preferred_allocation(shares)) == [["a", "b"]]
 
 
 async def test_a_failure_is_an_empty_answer_and_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """PRF-4: an error rejects the pod. What takes too long is left to the kubelet as well."""
-    servicer = serving(offer_of({"a": NOWHERE}), Preference.CLOSEST)
+    servicer = serving(offer_of("a"))
     for _ in range(3):
         assert await servicer.preferred_allocation(b"nonsense") == b""
     assert caplog.messages == ["x: choosing preferred devices has failed"]
     assert "DecodeError" in caplog.text
-    assert ids_in(await servicer.preferred_allocation(asking("a", 1))) == ["a"]
-    many = dict.fromkeys(map(str, range(100)), NOWHERE)
-    slow = serving(offer_of(many), Preference.CLOSEST, preferred=0.0)
-    assert await slow.preferred_allocation(asking(many, 4)) == b""
-    assert caplog.messages == ["x: choosing preferred devices has failed"] * 2
-
-
-async def test_a_call_that_is_canceled_stays_so() -> None:
-    many = dict.fromkeys(map(str, range(100)), NOWHERE)
-    server = serving(offer_of(many), Preference.SPREAD)
-    async with asyncio.TaskGroup() as tasks:
-        call = tasks.create_task(server.preferred_allocation(asking(many, 4)))
-        await others_run()
-        call.cancel()
-        await asyncio.wait([call])
-    assert call.cancelled()
+    assert ids_in(await servicer.preferred_allocation(asking(("a", 1, "")))) == [["a"]]
+    many = [str(number) for number in range(100)]
+    slow = serving(offer_of(many), preferred=0.0)
+    assert await slow.preferred_allocation(asking((many, 4, ""))) == b""

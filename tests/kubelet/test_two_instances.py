@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from functools import partial
 
 import pytest
-from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.settings import Generation
 
 from tests.polling import ask_until
 from tests.simulator.bare_plugin import BarePlugin
 from tests.world import FAST, Daemon, World, resource, serial
 
+pytestmark = pytest.mark.parametrize("generation", Generation)
+
 SERIAL = "example.com/serial"
-ANOTHER = "another instance of genericdp"
 
 
 async def both_active(world: World, *daemons: Daemon) -> None:
@@ -64,7 +63,7 @@ async def test_the_end_of_another_does_not_take_the_devices_along(
             await other.enter_async_context(world.serving(serial()))
         await both_active(world, daemon)
         if leaver != "older plugin":
-            await contested(daemon)
+            assert "another instance of genericdp serves it on this node" in await contested(daemon)
         await other.aclose()
         await uncontested(daemon)
         world.host.plug("ttyUSB1")
@@ -98,43 +97,6 @@ async def test_what_an_instance_that_has_left_told_last_does_not_stay(world: Wor
             await world.listed(SERIAL, "ttyUSB0")
 
 
-async def test_a_kubelet_that_restarts_says_nothing_of_other_instances(world: World) -> None:
-    """It removes all sockets."""
-    async with world.serving(serial()) as older, world.serving(serial()) as newer:
-        async with world.kubelet:
-            await both_active(world, older, newer)
-            await newer.log.says(ANOTHER, times=2)
-        await newer.log.says("waiting for a kubelet: there is no", times=2)
-        async with Kubelet(world.kubelet.directory, generation=world.kubelet.generation):
-            await newer.log.says(ANOTHER, times=4)
-        assert newer.log.count("has gone") == 0
-
-
-@pytest.mark.parametrize("what", ["emptied", "moved away"])
-async def test_a_directory_that_is_lost_says_nothing_of_other_instances(
-    world: World, what: str
-) -> None:
-    """Found by a new user: both were said to have gone."""
-    directory = world.kubelet.directory
-    async with world.kubelet, world.serving(serial()) as older, world.serving(serial()) as newer:
-        await both_active(world, older, newer)
-        await contested(older)
-        await newer.log.says(ANOTHER, times=2)
-        if what == "moved away":
-            directory.rename(directory.with_name("away"))
-            await newer.log.says("waiting for a kubelet", times=2)
-        else:
-            (directory / "kubelet.sock").unlink()
-            await newer.log.says("waiting for a kubelet", times=2)
-            for path in directory.glob("genericdp-*"):
-                path.unlink()
-            await uncontested(older)
-        await asyncio.sleep(1)  # noqa: TID251 -- nothing is to come
-        if what == "moved away":
-            directory.with_name("away").rename(directory)
-        assert newer.log.count("has gone") == 0
-
-
 @pytest.mark.parametrize("delay", [0.5, 3600.0], ids=["late", "never"])
 async def test_an_instance_that_leaves_amid_a_registration_costs_no_long_wait(
     world: World, delay: float
@@ -164,24 +126,6 @@ async def test_an_instance_that_leaves_amid_a_registration_costs_no_long_wait(
         assert (await world.container(serial=1)).env == {"SERIAL": "ttyUSB0"}
         if comes:
             assert world.kubelet.observed.registrations[SERIAL] == 2
-
-
-async def test_two_instances_say_so_once_and_when_it_is_over(world: World) -> None:
-    """REG-13: a second DaemonSet, or a rolling update: state and log name the resource."""
-    async with world.kubelet, world.serving(serial()) as server, AsyncExitStack() as other:
-        second = await other.enter_async_context(world.serving(serial()))
-        await both_active(world, server, second)
-        for daemon in (server, second):
-            text = await contested(daemon)
-            assert text.startswith(f"{ANOTHER} serves it on this node, too")
-        await server.log.says("serves on this node, too", times=2)
-        await other.aclose()
-        await uncontested(server)
-        await streams(world, 1)
-        await server.log.says(") has gone", times=1)
-    said = [line for line in server.log.lines if "serves on this node, too" in line]
-    assert len(said) == 2, "each instance says it once"
-    assert all(f": {SERIAL}; expected during a rolling update" in line for line in said)
 
 
 async def test_two_instances_do_not_throw_each_other_out_for_ever(world: World) -> None:
@@ -221,18 +165,3 @@ async def test_an_unknown_plugin_that_throws_us_out_is_suspected(world: World) -
         await world.listed(SERIAL, "ttyUSB0")
     assert daemon.log.count("let only one of them serve it") == 1
     assert daemon.log.count("no other plugin serves this resource") == 1
-
-
-async def test_instances_with_different_resources_neither_disturb_nor_see_each_other(
-    world: World,
-) -> None:
-    """Each has resources of its own, and hardware that both match is offered by both."""
-    raw = serial("acme.example/raw")
-    async with world.kubelet, world.serving(serial()) as first, world.serving(raw) as second:
-        await first.registered(SERIAL)
-        await second.registered("acme.example/raw")
-        await world.listed(SERIAL, "ttyUSB0")
-        await world.listed("acme.example/raw", "ttyUSB0")
-        assert not (await first.resource(SERIAL))["contested"]
-        assert not (await second.resource("acme.example/raw"))["contested"]
-        assert second.log.count(ANOTHER) == 0
