@@ -1,8 +1,8 @@
-"""Kubelets and bare plugins that end with their test."""
+"""A kubelet and bare plugins that end with their test."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import pytest
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.settings import Generation, Timing
 from tests.simulator.bare_plugin import BarePlugin
+from tests.simulator.node import Node
 
 
 @pytest.fixture
@@ -26,46 +27,25 @@ def timing() -> Timing:
 
 
 @pytest.fixture
-async def kubelet_with(
+async def node(
     short_directory: Path, generation: Generation, timing: Timing, no_leaks: None
-) -> AsyncIterator[Callable[..., Kubelet]]:
-    """Make a kubelet, not started, whose end is taken care of."""
+) -> AsyncIterator[Node]:
+    """The kubelet comes first, because its start removes sockets (KST-2)."""
+    kubelet = Kubelet(
+        short_directory,
+        generation=generation,
+        timing=timing,
+        pod_resources=short_directory / "pods" / "kubelet.sock",
+    )
     async with AsyncExitStack() as stack:
+        stack.push_async_callback(kubelet.stop)
 
-        def make(**settings: Any) -> Kubelet:
-            wanted = {"generation": generation, "timing": timing, **settings}
-            kubelet = Kubelet(short_directory, **wanted)
-            stack.push_async_callback(kubelet.stop)
-            return kubelet
-
-        yield make
-
-
-@pytest.fixture
-async def kubelet(kubelet_with: Callable[..., Kubelet]) -> Kubelet:
-    kubelet = kubelet_with()
-    await kubelet.start()
-    return kubelet
-
-
-@pytest.fixture
-async def plugin_with(
-    short_directory: Path, no_leaks: None
-) -> AsyncIterator[Callable[..., BarePlugin]]:
-    """Make a plugin, not started, whose end is taken care of."""
-    async with AsyncExitStack() as stack:
-
-        def make(**settings: Any) -> BarePlugin:
+        def another(**settings: Any) -> BarePlugin:
             plugin = BarePlugin(short_directory, **settings)
             stack.push_async_callback(plugin.stop)
             return plugin
 
-        yield make
-
-
-@pytest.fixture
-async def plugin(kubelet: Kubelet, plugin_with: Callable[..., BarePlugin]) -> BarePlugin:
-    """One that serves; the kubelet comes first, because its start removes sockets (KST-2)."""
-    plugin = plugin_with()
-    await plugin.start()
-    return plugin
+        await kubelet.start()
+        plugin = another()
+        await plugin.start()
+        yield Node(directory=short_directory, kubelet=kubelet, plugin=plugin, another=another)

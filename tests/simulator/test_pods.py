@@ -1,296 +1,236 @@
-"""Pods: which ids the kubelet picks, what it asks the plugin, and what a container is given."""
+"""Lists and pods: which ids the kubelet picks, what it asks the plugin, what a container gets."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
-from genericdp.devices.device import ContainerEdits
 from genericdp.kubelet.api import deviceplugin_pb2 as pb
-from genericdp.simulator.kubelet import Kubelet
+from genericdp.simulator.client import MAX_LIST_BYTES
 from genericdp.simulator.pods import Container, Pod
-from tests.simulator.bare_plugin import RESOURCE, BarePlugin
-from tests.simulator.pods import container, held_by, impatient, pod, refused, show
+from tests.simulator.bare_plugin import RESOURCE
+from tests.simulator.node import Node, impatient, pod
 
 OTHER = "example.com/other"
+NONE_HEALTHY = f"no healthy devices present; cannot allocate unhealthy devices {RESOURCE}"
 
 
-async def test_one_call_for_each_container_and_resource(
-    kubelet: Kubelet, plugin: BarePlugin, plugin_with: Callable[..., BarePlugin]
+async def test_each_list_replaces_everything(node: Node) -> None:
+    """LAW-1, LAW-2, LAW-3: what a list does not have is missing; an empty one takes all away."""
+    node.kubelet.faults.stream_delay_seconds = 3600.0
+    await node.plugin.register()
+    assert node.kubelet.capacity(RESOURCE) == node.plugin.streams == 0, "registration gives nothing"
+    node.kubelet.faults.stream_delay_seconds = 0.0
+    plugin = await node.serve("a", "b")
+    await node.has(a="Healthy", b="Healthy")
+    plugin.show("b", unhealthy=["c"])
+    await node.has(b="Healthy", c="Unhealthy")
+    plugin.show()
+    await node.has()
+    assert node.kubelet.observed.lists[RESOURCE] == 3
+
+
+async def test_an_id_counts_for_each_of_its_healths_and_only_one_word_is_healthy(
+    node: Node,
 ) -> None:
+    """LAW-4, LAW-5: the same health twice counts once, an empty id counts."""
+    ids = [("a", "Healthy"), ("a", "Healthy"), ("a", "Unhealthy"), ("", "Healthy")]
+    words = [(word, word) for word in ("healthy", "HEALTHY", "Healthy ", "Unknown", "")]
+    node.plugin.send([pb.Device(ID=name, health=health) for name, health in [*ids, *words]])
+    await node.plugin.register()
+    await node.kubelet.wait_for(lambda: node.kubelet.capacity(RESOURCE) == 8)
+    assert node.kubelet.allocatable(RESOURCE) == 2
+
+
+async def test_a_list_beyond_four_mebibytes_ends_the_stream(node: Node) -> None:
+    """LAW-6."""
+    names = [f"{n:09000}" for n in range(MAX_LIST_BYTES // 9020)]
+    await node.show(*names)
+    node.plugin.show(*names, *(f"more-{name}" for name in names[:2]))
+    await node.kubelet.wait_for(lambda: node.kubelet.allocatable(RESOURCE) == 0)
+    assert (node.kubelet.observed.lists[RESOURCE], node.kubelet.streams(RESOURCE)) == (1, 0)
+
+
+@pytest.mark.parametrize("end", ["by the plugin", "by a reset", "with the plugin"])
+async def test_a_stream_that_ends_is_never_opened_again(node: Node, end: str) -> None:
+    """KST-7, K3: not the kubelet's business; the plugin has to register again."""
+    await node.show("a")
+    match end:
+        case "by the plugin":
+            node.plugin.end_streams()
+        case "by a reset":
+            node.kubelet.break_streams(RESOURCE)
+        case _:
+            await node.plugin.stop()
+    await node.has(a="Unhealthy")
+    assert (node.kubelet.streams(RESOURCE), node.plugin.streams) == (0, 1)
+
+
+async def test_one_call_for_each_container_and_resource(node: Node) -> None:
     """ALL-1: one container request in each call."""
-    await show(kubelet, plugin, "a", "b", "c", "d")
-    await plugin_with(resource=OTHER).serve("x")
-    await kubelet.wait_for(lambda: kubelet.capacity(OTHER) == 1)
-    asking = Pod(
-        uid="pod",
-        containers=(
-            container("one", 2),
-            Container(name="two", limits={RESOURCE: 1, OTHER: 1, "cpu": 3}),
-        ),
-    )
-    assert (await kubelet.admit(asking)).admitted
-    sizes = [len(r.container_requests[0].devices_ids) for r in plugin.allocate_requests]
-    assert sizes == [2, 1]
-    assert all(len(r.container_requests) == 1 for r in plugin.allocate_requests)
-    assert held_by(kubelet, asking)["two"].keys() == {RESOURCE, OTHER}
+    await node.show("a", "b", "c", "d")
+    await node.serve("x", resource=OTHER)
+    limits = {RESOURCE: 1, OTHER: 1, "cpu": 3}
+    two = Container(name="one", limits={RESOURCE: 2}), Container(name="two", limits=limits)
+    asking = await node.admits(Pod(uid="pod", containers=two))
+    requests = [request.container_requests for request in node.plugin.allocate_requests]
+    assert [[len(container.devices_ids) for container in call] for call in requests] == [[2], [1]]
+    assert node.held_by(asking).keys() == {RESOURCE, OTHER}
 
 
-async def test_ids_come_in_random_order(kubelet: Kubelet, plugin: BarePlugin) -> None:
+async def test_ids_come_in_random_order(node: Node) -> None:
     """ALL-1: a plugin that needs an order has to sort."""
-    names = [f"device-{n}" for n in range(8)]
-    await show(kubelet, plugin, *names)
-    orders = set()
+    await node.show(*(names := [f"device-{n}" for n in range(8)]))
     for number in range(5):
-        asking = pod(str(number), thing=8)
-        assert (await kubelet.admit(asking)).admitted
-        orders.add(tuple(plugin.allocate_requests[-1].container_requests[0].devices_ids))
-        kubelet.admitter.remove(asking)
-    assert len(orders) > 1
-    assert {tuple(sorted(order)) for order in orders} == {tuple(names)}
+        asking = await node.admits(pod(str(number), thing=8))
+        node.kubelet.admitter.remove(asking)
+    orders = [r.container_requests[0].devices_ids for r in node.plugin.allocate_requests]
+    assert len({tuple(order) for order in orders}) > 1
+    assert all(sorted(order) == names for order in orders)
 
 
-async def test_an_empty_answer_leaks_the_ids(kubelet: Kubelet, plugin: BarePlugin) -> None:
+async def test_an_empty_answer_leaks_the_ids(node: Node) -> None:
     """ALL-2: they are free again only when some other pod goes."""
-    await show(kubelet, plugin, "a", "b", "c")
-    holder = pod("holder", thing=1)
-    assert (await kubelet.admit(holder)).admitted
-    plugin.answers.allocate = []
-    text = await refused(kubelet, pod(thing=2))
+    await node.show("a", "b", "c")
+    holder = await node.admits(pod("holder", thing=1))
+    node.plugin.answers.allocate = []
+    text = await node.refuses(pod(thing=2))
     assert text.startswith("no containers return in allocation response")
-    plugin.answers.allocate = None
-    assert await refused(kubelet, pod("next", thing=1)) == (
+    first, second = (pb.ContainerAllocateResponse(envs={"N": number}) for number in "12")
+    node.plugin.answers.allocate = [first, second]
+    assert await node.refuses(pod("next", thing=1)) == (
         f"requested number of devices unavailable for {RESOURCE}. Requested: 1, Available: 0"
     )
-    kubelet.admitter.remove(holder)
-    assert (await kubelet.admit(pod("next", thing=3))).admitted
+    node.kubelet.admitter.remove(holder)
+    given = (await node.starts(await node.admits(pod("next", thing=3)))).given
+    assert given is not None
+    assert given.env == {"N": "1"}, "only the first of several answers counts"
 
 
-async def test_only_the_first_of_several_answers_counts(
-    kubelet: Kubelet, plugin: BarePlugin
-) -> None:
-    """ALL-2: the others are ignored."""
-    plugin.answers.allocate = [
-        pb.ContainerAllocateResponse(envs={"N": "1"}),
-        pb.ContainerAllocateResponse(envs={"N": "2"}),
-    ]
-    await show(kubelet, plugin, "a")
-    asking = pod(thing=1)
-    assert (await kubelet.admit(asking)).admitted
-    started = await kubelet.start_container(asking, asking.containers[0])
-    assert started.given is not None
-    assert started.given.env == {"N": "1"}
-
-
-async def test_devices_of_a_removed_pod_are_free_at_the_next_allocation(
-    kubelet: Kubelet, plugin: BarePlugin
-) -> None:
+async def test_devices_of_a_removed_pod_are_free_at_the_next_allocation(node: Node) -> None:
     """ALL-3: there is not a call that says so."""
-    await show(kubelet, plugin, "a")
-    first, second = pod("first", thing=1), pod("second", thing=1)
-    assert (await kubelet.admit(first)).admitted
-    assert "Available: 0" in await refused(kubelet, second)
-    kubelet.admitter.remove(first)
-    assert held_by(kubelet, first) == {"main": {RESOURCE: frozenset({"a"})}}
-    assert (await kubelet.admit(second)).admitted
-    assert held_by(kubelet, first) == {"main": {}}
+    await node.show("a")
+    first = await node.admits(pod("first", thing=1))
+    assert "Available: 0" in await node.refuses(pod("second", thing=1))
+    node.kubelet.admitter.remove(first)
+    assert node.held_by(first) == {RESOURCE: frozenset({"a"})}
+    await node.admits(pod("second", thing=1))
+    assert node.held_by(first) == {}
 
 
-async def test_an_error_of_the_plugin_refuses_the_pod_and_frees_the_ids(
-    kubelet: Kubelet, plugin: BarePlugin
-) -> None:
-    """ALL-5: with its code and text in Go's words."""
-    await show(kubelet, plugin, "a")
-    plugin.answers.allocate_error = "a: no such device"
-    assert await refused(kubelet, pod(thing=1)) == (
-        "rpc error: code = FailedPrecondition desc = a: no such device"
-    )
-    plugin.answers.allocate_error = None
-    assert (await kubelet.admit(pod("again", thing=1))).admitted
-
-
-async def test_a_pod_is_refused_in_the_kubelets_words(kubelet: Kubelet, plugin: BarePlugin) -> None:
-    """ALL-9: each check in its order, a request for none included."""
-    assert (await kubelet.admit(pod("unknown", thing=1))).admitted
-    await show(kubelet, plugin, "a", unhealthy=2)
-    assert await refused(kubelet, pod(thing=2)) == (
+async def test_a_pod_is_refused_in_the_kubelets_words(node: Node) -> None:
+    """ALL-5, ALL-9: each check in its order, a request for none included."""
+    await node.admits(pod("unknown", thing=1))
+    await node.show("a", unhealthy=2)
+    assert await node.refuses(pod(thing=2)) == (
         f"requested number of devices unavailable for {RESOURCE}. Requested: 2, Available: 1"
     )
-    plugin.show(unhealthy=["a"])
-    await kubelet.wait_for(lambda: kubelet.allocatable(RESOURCE) == 0)
-    for amount in (0, 1):
-        assert await refused(kubelet, pod(thing=amount)) == (
-            f"no healthy devices present; cannot allocate unhealthy devices {RESOURCE}"
-        )
+    node.plugin.answers.allocate_error = "a: no such device"
+    error = "rpc error: code = FailedPrecondition desc = a: no such device"
+    assert [await node.refuses(pod(thing=1)) for _ in range(2)] == [error] * 2, "its id is free"
+    node.plugin.show(unhealthy=["a"])
+    await node.has(a="Unhealthy")
+    assert [await node.refuses(pod(thing=amount)) for amount in (0, 1)] == [NONE_HEALTHY] * 2
 
 
 @pytest.mark.parametrize(
     ("preferred", "wanted"),
-    [(["c", "d"], {"c", "d"}), (["c"], {"c"}), (["c", "nonsense", "c"], {"c"}), ([], set())],
+    [(["c", "d"], {"c", "d"}), (["c", "nonsense", "c"], {"c"}), ([], set())],
 )
 async def test_what_the_plugin_prefers_is_taken_and_the_rest_made_up(
-    kubelet: Kubelet, plugin: BarePlugin, preferred: list[str], wanted: set[str]
+    node: Node, preferred: list[str], wanted: set[str]
 ) -> None:
     """PRF-1, PRF-3: unknown ids and repeats are ignored."""
-    plugin.answers.preferred_available = True
-    plugin.answers.preferred = preferred
-    await show(kubelet, plugin, "a", "b", "c", "d", unhealthy=1)
-    asking = pod(thing=2)
-    assert (await kubelet.admit(asking)).admitted
-    held = held_by(kubelet, asking)["main"][RESOURCE]
+    node.plugin.answers.preferred_available = True
+    node.plugin.answers.preferred = preferred
+    await node.show("a", "b", "c", "d", unhealthy=1)
+    held = node.held_by(await node.admits(pod(thing=2)))[RESOURCE]
     assert wanted <= held <= {"a", "b", "c", "d"}
     assert len(held) == 2
-    (request,) = plugin.preferred_requests
+    (request,) = node.plugin.preferred_requests
     assert sorted(request.available_deviceIDs) == ["a", "b", "c", "d"]
     assert (list(request.must_include_deviceIDs), request.allocation_size) == ([], 2)
 
 
-async def test_of_too_many_preferred_ids_some_are_taken(
-    kubelet: Kubelet, plugin: BarePlugin
+async def test_of_too_many_preferred_ids_some_are_taken_and_none_if_the_plugin_did_not_say_so(
+    node: Node,
 ) -> None:
-    """PRF-3: which ones is chance."""
-    plugin.answers.preferred_available = True
-    plugin.answers.preferred = ["b", "c", "d"]
-    await show(kubelet, plugin, "a", "b", "c", "d")
+    """PRF-1, PRF-3, REG-7: which ones is chance."""
+    node.plugin.answers.preferred_available = True
+    node.plugin.answers.preferred = ["b", "c", "d"]
+    await node.show("a", "b", "c", "d")
     taken: set[str] = set()
     for number in range(20):
-        asking = pod(str(number), thing=1)
-        assert (await kubelet.admit(asking)).admitted
-        taken |= held_by(kubelet, asking)["main"][RESOURCE]
-        kubelet.admitter.remove(asking)
+        asking = await node.admits(pod(str(number), thing=1))
+        taken |= node.held_by(asking)[RESOURCE]
+        node.kubelet.admitter.remove(asking)
     assert len(taken) > 1
     assert taken <= {"b", "c", "d"}
+    silent = await node.serve("e")
+    await node.admits(pod("silent", thing=1))
+    assert silent.preferred_requests == []
 
 
-async def test_the_plugin_is_not_asked_what_it_prefers_unless_it_said_so(
-    kubelet: Kubelet, plugin: BarePlugin
-) -> None:
-    """PRF-1, REG-7: the kubelet picks at random."""
-    await show(kubelet, plugin, "a", "b")
-    assert (await kubelet.admit(pod(thing=1))).admitted
-    assert plugin.preferred_requests == []
-
-
-async def test_a_failed_preference_refuses_the_pod(kubelet: Kubelet, plugin: BarePlugin) -> None:
+async def test_a_failed_preference_refuses_the_pod(node: Node) -> None:
     """PRF-4: the reason never to fail it."""
-    plugin.answers.preferred_available = True
-    plugin.answers.preferred_error = "oops"
-    await show(kubelet, plugin, "a")
-    assert await refused(kubelet, pod(thing=1)) == (
+    node.plugin.answers.preferred_available = True
+    node.plugin.answers.preferred_error = "oops"
+    await node.show("a")
+    assert await node.refuses(pod(thing=1)) == (
         "device plugin GetPreferredAllocation rpc failed with err:"
         " rpc error: code = FailedPrecondition desc = oops"
     )
 
 
-MAIN = Container(name="main", limits={RESOURCE: 2})
-POD = Pod(uid="pod", containers=(MAIN,))
-FAILED = "CreateContainerConfigError"
-
-
-async def admitted(kubelet: Kubelet, plugin: BarePlugin) -> None:
-    """Register a plugin with enough devices and admit the pod."""
-    await show(kubelet, plugin, "a", "b")
-    assert (await kubelet.admit(POD)).admitted
-
-
-async def test_the_plugin_is_called_before_every_start(
-    kubelet: Kubelet, plugin: BarePlugin
-) -> None:
-    """PRE-1: restarts too, with the container's ids."""
-    plugin.answers.pre_start_required = True
-    await admitted(kubelet, plugin)
-    for _ in range(2):
-        assert (await kubelet.start_container(POD, MAIN)).given == ContainerEdits(
-            env={"IDS": "a,b"}
-        )
-    assert [sorted(ids) for ids in plugin.pre_start_requests] == [["a", "b"]] * 2
-
-
-async def test_a_plugin_that_does_not_require_it_is_not_called(
-    kubelet: Kubelet, plugin: BarePlugin
-) -> None:
-    """PRE-1, ALL-7: the start is served from the cached answer."""
-    await admitted(kubelet, plugin)
-    assert (await kubelet.start_container(POD, MAIN)).given is not None
-    assert plugin.pre_start_requests == []
-    assert len(plugin.allocate_requests) == 1
-
-
-async def test_a_failed_call_fails_the_start_and_may_be_repeated(
-    kubelet: Kubelet, plugin: BarePlugin
-) -> None:
-    """PRE-1: the pod stays."""
-    plugin.answers.pre_start_required = True
-    plugin.answers.pre_start_error = "reset failed"
-    await admitted(kubelet, plugin)
-    start = await kubelet.start_container(POD, MAIN)
-    assert (start.given, start.reason) == (None, FAILED)
-    assert start.message == (
-        "device plugin PreStartContainer rpc failed with err:"
-        " rpc error: code = FailedPrecondition desc = reset failed"
-    )
-    plugin.answers.pre_start_error = None
-    assert (await kubelet.start_container(POD, MAIN)).given is not None
-
-
 @impatient
-async def test_a_call_that_hangs_is_given_up(kubelet: Kubelet, plugin: BarePlugin) -> None:
-    """PRE-1: after 30 s in a real kubelet."""
-    plugin.answers.pre_start_required = True
-    plugin.answers.pre_start_hangs = True
-    await admitted(kubelet, plugin)
-    assert (await kubelet.start_container(POD, MAIN)).message.endswith(
-        "rpc error: code = DeadlineExceeded desc = context deadline exceeded"
-    )
+async def test_a_plugin_that_requires_it_is_called_before_every_start(node: Node) -> None:
+    """PRE-1: restarts too. A failed call, or one that hangs, fails the start, and the pod stays."""
+    failed = "device plugin PreStartContainer rpc failed with err: rpc error: code = "
+    answers = node.plugin.answers
+    answers.pre_start_required = True
+    answers.pre_start_error = "reset failed"
+    await node.show("a", "b")
+    asking = await node.admits(pod(thing=2))
+    start = await node.starts(asking)
+    assert (start.given, start.reason) == (None, "CreateContainerConfigError")
+    assert start.message == f"{failed}FailedPrecondition desc = reset failed"
+    answers.pre_start_error = None
+    for _ in range(2):
+        given = (await node.starts(asking)).given
+        assert given is not None
+        assert given.env == {"IDS": "a,b"}
+    assert [sorted(ids) for ids in node.plugin.pre_start_requests] == [["a", "b"]] * 3
+    answers.pre_start_hangs = True
+    start = await node.starts(asking)
+    assert start.message == f"{failed}DeadlineExceeded desc = context deadline exceeded"
 
 
-async def test_without_plugin_starts_go_on(kubelet: Kubelet, plugin: BarePlugin) -> None:
-    """KST-8: from the stored answer."""
-    await admitted(kubelet, plugin)
-    await plugin.stop()
-    await kubelet.wait_for(lambda: kubelet.allocatable(RESOURCE) == 0)
-    assert (await kubelet.start_container(POD, MAIN)).given is not None
-
-
-async def test_a_required_call_to_a_plugin_that_is_gone_fails_at_once(
-    kubelet: Kubelet, plugin: BarePlugin
+@pytest.mark.parametrize("required", [False, True])
+async def test_without_the_plugin_a_start_needs_it_only_if_a_call_is_required(
+    node: Node, required: bool
 ) -> None:
-    """KST-8, PRE-2: the price of the option."""
-    plugin.answers.pre_start_required = True
-    await admitted(kubelet, plugin)
-    await plugin.stop()
-    await kubelet.wait_for(lambda: kubelet.allocatable(RESOURCE) == 0)
-    assert (await kubelet.start_container(POD, MAIN)).message.endswith("has been stopped")
+    """KST-8, PRE-2: the price of the option. After a restart of the kubelet it is unknown."""
+    node.plugin.answers.pre_start_required = required
+    await node.show("a")
+    asking = await node.admits(pod(thing=1))
+    await node.plugin.stop()
+    await node.has(a="Unhealthy")
+    assert ((await node.starts(asking)).given is None) == required
+    await node.kubelet.restart()
+    assert (await node.starts(asking)).given is not None
+    assert node.plugin.pre_start_requests == []
+    assert len(node.plugin.allocate_requests) == 1
 
 
-async def test_after_a_restart_the_call_is_skipped_until_the_plugin_is_back(
-    kubelet: Kubelet, plugin: BarePlugin
-) -> None:
-    """KST-8: the options are unknown, and the kubelet says nothing."""
-    plugin.answers.pre_start_required = True
-    await admitted(kubelet, plugin)
-    await kubelet.crash()
-    await kubelet.start()
-    assert (await kubelet.start_container(POD, MAIN)).given is not None
-    assert plugin.pre_start_requests == []
-
-
-async def test_two_resources_that_disagree_are_merged_by_chance(
-    kubelet: Kubelet, plugin_with: Callable[..., BarePlugin]
-) -> None:
+async def test_two_resources_that_disagree_are_merged_by_chance(node: Node) -> None:
     """ALL-6, D9: the first one wins, and which one is first changes from start to start."""
-    both = Container(name="main", limits={RESOURCE: 1, OTHER: 1})
-    asking = Pod(uid="both", containers=(both,))
     for resource in (RESOURCE, OTHER):
-        plugin = plugin_with(resource=resource)
+        plugin = node.another(resource=resource)
         plugin.answers.allocate = [_answer(resource)]
         await plugin.serve("a")
-    await kubelet.wait_for(lambda: kubelet.allocatable(OTHER) == 1)
-    await kubelet.wait_for(lambda: kubelet.allocatable(RESOURCE) == 1)
-    assert (await kubelet.admit(asking)).admitted
+    await node.kubelet.wait_for(lambda: node.kubelet.observed.lists.total() == 2)
+    asking = await node.admits(pod(thing=1, other=1))
     winners = set()
     for _ in range(20):
-        given = (await kubelet.start_container(asking, both)).given
+        given = (await node.starts(asking)).given
         assert given is not None
         assert given.env.keys() == {"NAME", f"OF_{RESOURCE}", f"OF_{OTHER}"}
         winner = given.env["NAME"]
@@ -300,14 +240,6 @@ async def test_two_resources_that_disagree_are_merged_by_chance(
         assert sorted(given.cdi) == sorted(["v/c=same", f"v/c={RESOURCE}", f"v/c={OTHER}"])
         winners.add(winner)
     assert winners == {RESOURCE, OTHER}
-
-
-async def test_a_kubelet_that_does_not_run_cannot_be_asked(kubelet: Kubelet) -> None:
-    await kubelet.crash()
-    with pytest.raises(RuntimeError, match="not running"):
-        await kubelet.admit(POD)
-    with pytest.raises(RuntimeError, match="not running"):
-        await kubelet.start_container(POD, MAIN)
 
 
 def _answer(resource: str) -> pb.ContainerAllocateResponse:
