@@ -4,7 +4,7 @@ import os
 import tracemalloc
 
 import pytest
-from genericdp.process.run import MAX_KEPT, Pipe, decoded, outcome_of
+from genericdp.process.run import MAX_KEPT, Pipe, decoded
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,19 +56,3 @@ def test_everything_can_be_printed(data: bytes) -> None:
     text = decoded(data)
     assert text.replace("\n", "").replace("\t", "").isprintable()
     text.encode()
-
-
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("", ""),
-        ("\n \n\t\n", ""),
-        ("one", ": one"),
-        ("one\n  two  \n\n", ": two"),
-        ("x" * 200, ": " + "x" * 200),
-        ("x" * 201, ": " + "x" * 199 + "…"),
-    ],
-)
-def test_the_last_line_is_the_last_that_says_something(text: str, line: str) -> None:
-    outcome = outcome_of(3, text, seconds=0.1, timeout_seconds=5)
-    assert (outcome.reason, outcome.output) == (f"exited with 3{line}", text)

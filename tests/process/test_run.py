@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 from genericdp.process.run import Commands
 
-from tests.polling import poll_until
 from tests.process.scripts import ENV, children, held, shell
 from tests.resource_limits import spare_descriptors
 
@@ -58,8 +56,6 @@ async def test_a_command_that_takes_too_long(commands: Commands) -> None:
     outcome = await shell(commands, "sleep 60", timeout_seconds=0.2)
     assert (outcome.ok, outcome.reason) == (False, "took longer than 0.2 s")
     assert 0.2 <= outcome.seconds < 30
-    outcome = await shell(commands, "echo waiting for the card; sleep 60", timeout_seconds=2)
-    assert outcome.reason == "took longer than 2 s: waiting for the card"
 
 
 def program(path: Path, content: str | bytes, mode: int = 0o755) -> str:
@@ -161,7 +157,8 @@ async def test_a_command_finds_nothing_but_what_it_is_given(
         "while r.getrlimit(r.RLIMIT_AS)[1] < 0: time.sleep(0.01)\n"
         "print(dict(os.environ), os.getcwd(), sys.stdin.read() == '')\n"
         "print(sorted(os.listdir('/proc/self/fd'))[:-1], os.readlink('/proc/self/fd/0'))\n"
-        "print(*map(r.getrlimit, [r.RLIMIT_CORE, r.RLIMIT_NOFILE, r.RLIMIT_AS]))"
+        "print(*map(r.getrlimit, [r.RLIMIT_CORE, r.RLIMIT_NOFILE, r.RLIMIT_AS]))\n"
+        "print('NoNewPrivs:\\t1\\n' in open('/proc/self/status'), os.getsid(0) == os.getpid())"
     )
     leaky = os.open(tmp_path / "open", os.O_RDONLY)
     os.set_inheritable(leaky, True)
@@ -169,39 +166,18 @@ async def test_a_command_finds_nothing_but_what_it_is_given(
         outcome = await commands.run([sys.executable, "-ISc", code], {"A": "b"}, timeout_seconds=10)
     finally:
         os.close(leaky)
-    environment, descriptors, limits = outcome.output.splitlines()
+    environment, descriptors, limits, own = outcome.output.splitlines()
     # Python itself may set the locale.
     assert environment.replace(", 'LC_CTYPE': 'C.UTF-8'", "") == "{'A': 'b'} / True"
     assert descriptors == "['0', '1', '2'] /dev/null"
     assert limits == f"(0, 0) (1024, 1024) {(2**42, 2**42)}"
+    assert own == "True True", "it gains no privileges, and has a session of its own"
 
 
 async def test_the_exit_counts_whoever_still_holds_the_output(commands: Commands) -> None:
     outcome = await shell(commands, "setsid sleep 60 & echo done; exit 2")
     assert outcome.reason == "exited with 2: done"
     assert outcome.seconds < 30
-
-
-async def test_a_canceled_run_ends_the_command_and_all_that_it_started(
-    commands: Commands, tmp_path: Path
-) -> None:
-    script = f"env -i setsid sleep 60 & setsid sleep 60 & touch {tmp_path}/on; sleep 60"
-    async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(shell(commands, script))
-        await poll_until(lambda: (tmp_path / "on").exists())
-        assert len(children()) == 1
-        running.cancel()
-    assert running.cancelled()
-    assert children() == []
-
-
-async def test_commands_that_somebody_else_kills_are_told_so(commands: Commands) -> None:
-    async with asyncio.TaskGroup() as tasks:
-        running = [tasks.create_task(shell(commands, "sleep 60")) for _ in range(5)]
-        await poll_until(lambda: len(children()) == 5)
-        for pid in children():
-            os.kill(pid, signal.SIGTERM)
-    assert [task.result().reason for task in running] == ["killed by SIGTERM"] * 5
 
 
 async def test_many_at_once_leave_neither_descriptors_nor_threads(commands: Commands) -> None:
