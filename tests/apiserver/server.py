@@ -1,4 +1,15 @@
-"""A simulated API server: HTTP, watches, faults. The package's docstring says how to use it."""
+"""A simulated API server: HTTP, watches, faults.
+
+It serves ``resourceslices``, ``resourceclaims`` and ``nodes``: get, list (field selectors,
+``limit`` and ``continue``), watch, create, update and delete, with the status, reason and
+preconditions of the real server, and refuses what that would refuse (``validation.py``)::
+
+    async with ApiServer() as server:
+        node = server.add_node("node-1", kubelet_version="v1.37.0")
+        with server.failing(status=503, verbs={"list"}, times=2):
+            ApiClient(server.access)  # or of a file: server.kubeconfig(path)
+        assert [one.verb for one in server.writes] == ["create"]
+"""
 
 from __future__ import annotations
 
@@ -13,25 +24,24 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-import h11
 from genericdp.apiserver import Access
 from genericdp.observed import Signal
 
-from tests.apiserver.store import KINDS, Change, Kind, Refusal, Store, check_fields, fits
+from tests.apiserver.store import KINDS, Change, Refusal, Store, check_fields, fits
 
 if TYPE_CHECKING:
+    from asyncio import StreamReader, StreamWriter
     from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
-    from random import Random
 
     from tests.apiserver.store import Json, Key
 
 _WRITES = frozenset({"create", "update", "delete"})
+_VERBS = {"DELETE": "delete", "POST": "create", "PUT": "update"}
 _END, _CUT = "end", "cut"
 """What a watch gets instead of a line."""
 _BOOKMARK_SECONDS = 60.0
 _CLOSE_SECONDS = 1.0
-_CHUNKED = [("content-type", "application/json"), ("transfer-encoding", "chunked")]
 _ENDLESS_BYTES = 256 * 1024 * 1024
 """After so much even an endless answer ends: anyone who takes it must not end the tests."""
 
@@ -61,13 +71,16 @@ class _Fault:
     retry_after: int | None = None
     hangs: bool = False
     cut: bool = False
+    """Half of the answer is sent."""
     content: bytes | Callable[[], bytes] | None = None
+    """Sent in place of an answer; of a watch, all that it has before it ends."""
     encoding: str = ""
     endless: bytes | None = None
+    """Sent over and over, until the client has closed the connection."""
     held: asyncio.Event | None = None
+    """The answer is made at once, and sent when this is set."""
 
     def check(self) -> None:
-        """Raise Refusal if it is one."""
         if self.status:
             reason = self.reason or HTTPStatus(self.status).phrase.replace(" ", "")
             raise Refusal(self.status, reason, self.message)
@@ -90,6 +103,11 @@ class _Watch:
         ):
             self.lines.put_nowait(_event(change.type, change.object))
 
+    def bookmark(self, version: int) -> None:
+        kind, metadata = KINDS[self.resource], {"resourceVersion": str(version)}
+        item = {"kind": kind.name, "apiVersion": kind.api_version, "metadata": metadata}
+        self.lines.put_nowait(_event("BOOKMARK", item))
+
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
@@ -105,14 +123,7 @@ class Certificates:
 class ApiServer:
     """Serves from ``async with`` on, at a port of its own on loopback."""
 
-    def __init__(
-        self,
-        *,
-        certificates: Certificates | None = None,
-        token: str = "",
-        random: Random | None = None,
-    ) -> None:
-        """``random`` draws names and UIDs; None: a seeded one."""
+    def __init__(self, *, certificates: Certificates | None = None, token: str = "") -> None:
         self.selects = True
         """Whether it heeds field selectors."""
         self.token = token
@@ -122,8 +133,6 @@ class ApiServer:
         """Sent when an object has been created, changed or deleted."""
         self._certificates = certificates
         self._store = Store(self._announce)
-        if random is not None:
-            self._store.random = random
         self._watches: set[_Watch] = set()
         self._faults: list[_Fault] = []
         self._pages: dict[str, list[Json]] = {}
@@ -164,7 +173,6 @@ class ApiServer:
 
     @property
     def url(self) -> str:
-        """Return what to put before a path."""
         scheme = "https" if self._certificates else "http"
         return f"{scheme}://127.0.0.1:{self._port}"
 
@@ -202,9 +210,6 @@ class ApiServer:
         """Return what there is, as ``objects("resourceslices")``."""
         return self._store.select(resource, "", fields)
 
-    def _fields(self, query: dict[str, str]) -> dict[str, str]:
-        return _fields(query) if self.selects else {}
-
     def put(self, resource: str, item: Json) -> Json:
         """Create or replace an object, whatever its resourceVersion."""
         metadata = item["metadata"]
@@ -216,7 +221,6 @@ class ApiServer:
         return self._store.create(resource, namespace, item)
 
     def remove(self, resource: str, name: str, namespace: str = "") -> None:
-        """Delete an object."""
         self._store.delete((resource, namespace, name), {})
 
     def add_node(self, name: str, *, kubelet_version: str = "v1.37.0") -> Json:
@@ -242,13 +246,7 @@ class ApiServer:
 
     @contextmanager
     def failing(self, **fault: Any) -> Iterator[None]:
-        """Fail as many requests as ``_Fault`` says.
-
-        Content may be made for each answer; of a watch, it is all that it has before it ends.
-
-        An answer that is held is made at once, and sent when the event is set. One that is endless
-        is sent over and over, until the client has closed the connection.
-        """
+        """Fail requests as ``_Fault`` says."""
         added = _Fault(**fault)
         self._faults.append(added)
         try:
@@ -264,24 +262,20 @@ class ApiServer:
         self._pages.clear()
 
     def bookmark(self) -> None:
-        """Send a bookmark to every watch."""
         for watch in self._watches:
-            watch.lines.put_nowait(self.bookmark_for(watch))
+            watch.bookmark(self._store.version)
 
     def end_watches(self) -> None:
         """End all watches as the server does after a while."""
-        self._to_watches(_END)
+        self.tell_watches(_END)
 
     def cut_watches(self) -> None:
         """Close the connections of all watches in the middle of a line."""
-        self._to_watches(b'{"type":"ADDED","obj')
-        self._to_watches(_CUT)
+        self.tell_watches(b'{"type":"ADDED","obj')
+        self.tell_watches(_CUT)
 
-    def tell_watches(self, content: bytes) -> None:
-        """Send anything to all watches."""
-        self._to_watches(content)
-
-    def _to_watches(self, line: bytes | str) -> None:
+    def tell_watches(self, line: bytes | str) -> None:
+        """Send any bytes to all watches."""
         for watch in self._watches:
             watch.lines.put_nowait(line)
 
@@ -325,22 +319,49 @@ class ApiServer:
             watch.tell(change)
         self.changes.send()
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _connected(self, reader: StreamReader, writer: StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
         try:
-            await _Connection(self, reader, writer).serve()
+            is_open = True
+            while is_open:
+                request = await _received(reader)
+                self.requests.append(request)
+                is_open = await self._respond(request, reader, writer)
             writer.close()
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await writer.wait_closed()
-        except (asyncio.CancelledError, OSError, h11.RemoteProtocolError):
+        except (asyncio.CancelledError, asyncio.IncompleteReadError, OSError):
             pass  # no one waits for this task
         finally:
             self._connections.discard(task)
             writer.transport.abort()
 
-    def fault_for(self, request: Request) -> _Fault:
+    async def _respond(self, request: Request, reader: StreamReader, writer: StreamWriter) -> bool:
+        """Answer a request; return whether another one may follow."""
+        fault = self._fault_for(request)
+        if fault.hangs:
+            await reader.read()
+            return False
+        try:
+            self._authenticate(request, writer)
+            fault.check()
+            if fault.endless is not None:
+                await _flood(writer, fault.endless)
+                return False
+            key = _key(request.path)
+            if request.verb == "watch" and fault.content is None:
+                return await self._watch(request, key, reader, writer, cut=fault.cut)
+            status = 201 if request.verb == "create" else 200
+            answer = {} if request.verb == "watch" else self._answer(request, key)
+        except Refusal as refusal:
+            status, answer = refusal.status["code"], refusal.status
+        made = fault.content() if callable(fault.content) else fault.content
+        await _send(writer, status, json.dumps(answer).encode() if made is None else made, fault)
+        return not fault.cut
+
+    def _fault_for(self, request: Request) -> _Fault:
         """Return what is to go wrong with a request, which counts."""
         for fault in self._faults:
             if (
@@ -352,24 +373,33 @@ class ApiServer:
                 return fault
         return _Fault()
 
-    def answer(self, request: Request, key: Key) -> Json:
-        """Return what a request that is not a watch is answered with; raise Refusal."""
+    def _authenticate(self, request: Request, writer: StreamWriter) -> None:
+        transport = writer.get_extra_info("ssl_object")
+        if transport is not None and transport.getpeercert():
+            return
+        if self.token and request.headers.get("authorization") != f"Bearer {self.token}":
+            raise Refusal(401, "Unauthorized", "Unauthorized")
+
+    def _answer(self, request: Request, key: Key) -> Json:
         resource, namespace, _ = key
+        is_dry_run = "dryRun" in request.query
         match request.verb:
             case "get":
                 return self._store.get(key)
             case "list":
                 return self._page(resource, namespace, request.query)
             case "create":
-                return self._store.create(
-                    resource, namespace, request.body, is_dry_run="dryRun" in request.query
-                )
+                return self._store.create(resource, namespace, request.body, is_dry_run=is_dry_run)
             case "update":
-                return self._store.update(key, request.body, is_dry_run="dryRun" in request.query)
+                return self._store.update(key, request.body, is_dry_run=is_dry_run)
             case "delete":
                 return self._store.delete(key, (request.body or {}).get("preconditions") or {})
             case _:
                 raise Refusal(405, "MethodNotAllowed", "it does not do that")
+
+    def _fields(self, query: dict[str, str]) -> dict[str, str]:
+        pairs = (part.partition("=") for part in query.get("fieldSelector", "").split(",") if part)
+        return {n: value.removeprefix("=") for n, _, value in pairs} if self.selects else {}
 
     def _page(self, resource: str, namespace: str, query: dict[str, str]) -> Json:
         version = str(self._store.version)
@@ -396,21 +426,10 @@ class ApiServer:
             ],
         }
 
-    def bookmark_for(self, watch: _Watch) -> bytes:
-        """Return the line of a bookmark."""
-        kind = KINDS[watch.resource]
-        return _event(
-            "BOOKMARK",
-            {
-                "kind": kind.name,
-                "apiVersion": kind.api_version,
-                "metadata": {"resourceVersion": str(self._store.version)},
-            },
-        )
-
     @contextmanager
-    def watch_of(self, resource: str, namespace: str, query: dict[str, str]) -> Iterator[_Watch]:
+    def _watch_of(self, key: Key, query: dict[str, str]) -> Iterator[_Watch]:
         """Register a watch, with what happened since the version it starts from."""
+        resource, namespace, _ = key
         fields = self._fields(query)
         check_fields(resource, fields)
         version = int(query.get("resourceVersion") or 0)
@@ -431,133 +450,95 @@ class ApiServer:
         finally:
             self._watches.discard(watch)
 
+    async def _watch(
+        self, request: Request, key: Key, reader: StreamReader, writer: StreamWriter, *, cut: bool
+    ) -> bool:
+        async def notice_the_end() -> None:
+            with suppress(ConnectionError):
+                await reader.read(1)
+            watch.lines.put_nowait(_CUT)
 
-class _Connection:
-    """One connection, and the requests on it one after the other."""
-
-    def __init__(
-        self, server: ApiServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        self._api = server
-        self._reader = reader
-        self._writer = writer
-        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=64 * 1024)
-
-    async def serve(self) -> None:
-        while (request := await self._request()) is not None:
-            self._api.requests.append(request)
-            await self._respond(request)
-            if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
-                return
-            self._http.start_next_cycle()
-
-    async def _request(self) -> Request | None:
-        head: h11.Request | None = None
-        body = bytearray()
-        while True:
-            event = self._http.next_event()
-            match event:
-                case h11.NEED_DATA:
-                    self._http.receive_data(await self._reader.read(65536))
-                case h11.Request():
-                    head = event
-                case h11.Data():
-                    body += event.data
-                case h11.EndOfMessage():
-                    assert head is not None
-                    return _received(head, bytes(body))
-                case _:
-                    return None
-
-    async def _respond(self, request: Request) -> None:
-        fault = self._api.fault_for(request)
-        if fault.hangs:
-            await self._reader.read()
-            return
-        try:
-            self._authenticate(request)
-            fault.check()
-            if fault.endless is not None:
-                await self._flood(fault.endless)
-                return
-            key = _key(request.path)
-            if request.verb == "watch" and fault.content is None:
-                await self._watch(request, key, cut=fault.cut)
-                return
-            status = 200
-            answer = {} if request.verb == "watch" else self._api.answer(request, key)
-        except Refusal as refusal:
-            status, answer = refusal.status["code"], refusal.status
-            if refusal.retry_after and fault.retry_after is None:
-                fault.retry_after = refusal.retry_after
-        created = request.verb == "create" and status == 200
-        made = fault.content() if callable(fault.content) else fault.content
-        content = json.dumps(answer).encode() if made is None else made
-        await self._send(201 if created else status, content, fault)
-
-    def _authenticate(self, request: Request) -> None:
-        transport = self._writer.get_extra_info("ssl_object")
-        if transport is not None and transport.getpeercert():
-            return
-        if self._api.token and request.headers.get("authorization") != f"Bearer {self._api.token}":
-            raise Refusal(401, "Unauthorized", "Unauthorized")
-
-    async def _send(self, status: int, content: bytes, fault: _Fault) -> None:
-        if fault.held is not None:
-            await fault.held.wait()
-        headers = [("content-type", "application/json"), ("content-length", str(len(content)))]
-        if fault.encoding:
-            headers.append(("content-encoding", fault.encoding))
-        if fault.retry_after is not None:
-            headers.append(("retry-after", str(fault.retry_after)))
-        await self._write(h11.Response(status_code=status, headers=headers))
-        if fault.cut:
-            await self._write(h11.Data(data=content[: len(content) // 2]))
-            return
-        await self._write(h11.Data(data=content))
-        await self._write(h11.EndOfMessage())
-
-    async def _flood(self, content: bytes) -> None:
-        await self._write(h11.Response(status_code=200, headers=_CHUNKED))
-        for _ in range(_ENDLESS_BYTES // len(content)):
-            await self._write(h11.Data(data=content))
-
-    async def _watch(self, request: Request, key: Key, *, cut: bool) -> None:
-        with self._api.watch_of(key[0], key[1], request.query) as watch:
-            await self._write(h11.Response(status_code=200, headers=_CHUNKED))
+        with self._watch_of(key, request.query) as watch:
+            await _begin_chunks(writer)
             if cut:
-                return
-            ending = asyncio.get_running_loop().call_later(
-                float(request.query.get("timeoutSeconds", 1800)), watch.lines.put_nowait, _END
-            )
+                return False
+            seconds = float(request.query.get("timeoutSeconds", 1800))
+            ending = asyncio.get_running_loop().call_later(seconds, watch.lines.put_nowait, _END)
             async with asyncio.TaskGroup() as tasks:
-                gone = tasks.create_task(self._notice_the_end(watch))
-                await self._follow(watch)
+                gone = tasks.create_task(notice_the_end())
+                is_whole = await self._follow(watch, writer)
                 gone.cancel()
                 ending.cancel()
+        return is_whole
 
-    async def _follow(self, watch: _Watch) -> None:
+    async def _follow(self, watch: _Watch, writer: StreamWriter) -> bool:
+        """Send the lines of a watch; return whether it was ended in good order."""
         while True:
             try:
                 async with asyncio.timeout(_BOOKMARK_SECONDS):
                     line = await watch.lines.get()
             except TimeoutError:
-                line = self._api.bookmark_for(watch)
+                watch.bookmark(self._store.version)
+                continue
             if isinstance(line, bytes):
-                await self._write(h11.Data(data=line))
+                await _write_chunk(writer, line)
                 continue
             if line == _END:
-                await self._write(h11.EndOfMessage())
-            return
+                await _write_chunk(writer, b"", is_last=True)
+            return line == _END
 
-    async def _notice_the_end(self, watch: _Watch) -> None:
-        with suppress(ConnectionError):
-            await self._reader.read(1)
-        watch.lines.put_nowait(_CUT)
 
-    async def _write(self, event: h11.Event) -> None:
-        self._writer.write(self._http.send(event) or b"")
-        await self._writer.drain()
+async def _received(reader: StreamReader) -> Request:
+    """Read a request; raise IncompleteReadError if there is none any more."""
+    first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")[:-2]
+    method, target, _ = first.split(" ")
+    headers = {name.lower(): value.strip() for name, _, value in (x.partition(":") for x in lines)}
+    content = await reader.readexactly(int(headers.get("content-length", "0")))
+    url = urlsplit(target)
+    query = {name: values[-1] for name, values in parse_qs(url.query).items()}
+    has_name = False
+    with suppress(Refusal):
+        has_name = bool(_key(url.path)[2])
+    reading = "get" if has_name else "watch" if query.get("watch") == "true" else "list"
+    verb = reading if method == "GET" else _VERBS.get(method, method)
+    body = json.loads(content) if content else None
+    return Request(verb, url.path, query, body, headers, target)
+
+
+def _head(status: int, **headers: object) -> bytes:
+    lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", "content-type: application/json"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+async def _send(writer: StreamWriter, status: int, content: bytes, fault: _Fault) -> None:
+    if fault.held is not None:
+        await fault.held.wait()
+    headers: dict[str, object] = {"content_length": len(content)}
+    if fault.encoding:
+        headers["content_encoding"] = fault.encoding
+    if fault.retry_after is not None:
+        headers["retry_after"] = fault.retry_after
+    writer.write(_head(status, **headers))
+    writer.write(content[: len(content) // 2] if fault.cut else content)
+    await writer.drain()
+
+
+async def _begin_chunks(writer: StreamWriter) -> None:
+    writer.write(_head(200, transfer_encoding="chunked"))
+    await writer.drain()
+
+
+async def _write_chunk(writer: StreamWriter, data: bytes, *, is_last: bool = False) -> None:
+    if data or is_last:
+        writer.write(b"%x\r\n%s\r\n" % (len(data), data))
+        await writer.drain()
+
+
+async def _flood(writer: StreamWriter, content: bytes) -> None:
+    await _begin_chunks(writer)
+    for _ in range(_ENDLESS_BYTES // len(content)):
+        await _write_chunk(writer, content)
 
 
 def _key(path: str) -> Key:
@@ -568,39 +549,10 @@ def _key(path: str) -> Key:
     if rest[:1] == ["namespaces"] and len(rest) > 2:
         namespace, rest = rest[1], rest[2:]
     kind = KINDS.get(rest[0]) if rest else None
-    if kind is None or prefix != _prefix(kind) or len(rest) > 2:
+    wanted = kind and (["apis", kind.group, "v1"] if kind.group else ["api", "v1"])
+    if kind is None or prefix != wanted or len(rest) > 2:
         raise Refusal(404, "NotFound", "the server could not find the requested resource")
     return rest[0], namespace, rest[1] if len(rest) == 2 else ""
-
-
-def _prefix(kind: Kind) -> list[str]:
-    return ["apis", kind.group, "v1"] if kind.group else ["api", "v1"]
-
-
-def _received(head: h11.Request, content: bytes) -> Request:
-    target = urlsplit(head.target.decode())
-    query = {name: values[-1] for name, values in parse_qs(target.query).items()}
-    try:
-        has_name = bool(_key(target.path)[2])
-    except Refusal:
-        has_name = False
-    method = head.method.decode()
-    verbs = {
-        "GET": "get" if has_name else "watch" if query.get("watch") == "true" else "list",
-        "DELETE": "delete",
-        "POST": "create",
-        "PUT": "update",
-    }
-    body = json.loads(content) if content else None
-    headers = {name.decode(): value.decode() for name, value in head.headers}
-    return Request(
-        verbs.get(method, method), target.path, query, body, headers, head.target.decode()
-    )
-
-
-def _fields(query: dict[str, str]) -> dict[str, str]:
-    pairs = (part.partition("=") for part in query.get("fieldSelector", "").split(",") if part)
-    return {name: value.removeprefix("=") for name, _, value in pairs}
 
 
 def _event(kind: str, item: Json) -> bytes:
@@ -609,8 +561,8 @@ def _event(kind: str, item: Json) -> bytes:
 
 def make_certificates(directory: Path) -> Certificates:
     """Make a CA, and certificates for 127.0.0.1 and a client, with openssl."""
-    made = [directory / f"{name}.{kind}" for name in ("ca", "server", "client") for kind in _PEM]
-    ca, ca_key, certificate, key, client_certificate, client_key = made
+    names = [f"{name}.{kind}" for name in ("ca", "server", "client") for kind in ("crt", "key")]
+    ca, ca_key, certificate, key, client_certificate, client_key = map(directory.joinpath, names)
     issuer = ("-CA", str(ca), "-CAkey", str(ca_key))
     for name, target, target_key, extra in (
         ("test CA", ca, ca_key, ()),
@@ -624,6 +576,3 @@ def make_certificates(directory: Path) -> Certificates:
             check=True, capture_output=True,
         )  # fmt: skip
     return Certificates(ca, certificate, key, client_certificate, client_key)
-
-
-_PEM = ("crt", "key")

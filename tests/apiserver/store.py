@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     Key = tuple[str, str, str]
 
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-_MAX_NAMES_DRAWN = 8
-"""How often the real server draws a name for ``generateName`` before it gives up."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,9 +46,8 @@ KINDS = {
 class Refusal(Exception):  # noqa: N818
     """An answer of the server in place of doing something."""
 
-    def __init__(self, code: int, reason: str, message: str, *, retry_after: int = 0) -> None:
+    def __init__(self, code: int, reason: str, message: str) -> None:
         super().__init__(message)
-        self.retry_after = retry_after
         self.status: Json = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -123,19 +120,10 @@ class Store:
         return item if is_dry_run else self._commit("ADDED", key, item)
 
     def _drawn_name(self, resource: str, namespace: str, start: str) -> str:
-        """Return a name that no object has; raise Refusal if several draws give none."""
-        name = ""
-        for _ in range(_MAX_NAMES_DRAWN):
+        while True:
             name = start[:58] + "".join(self.random.choices(_SUFFIX_LETTERS, k=5))
             if (resource, namespace, name) not in self.objects:
                 return name
-        raise Refusal(
-            409,
-            "AlreadyExists",
-            f'{_plural(resource)} "{name}" already exists, the server was not able to generate a'
-            " unique name for the object",
-            retry_after=1,
-        )
 
     def update(self, key: Key, body: Json, *, is_dry_run: bool = False) -> Json:
         item = self._received(key[0], body)

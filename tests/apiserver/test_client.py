@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from genericdp.apiserver import (
@@ -15,7 +14,7 @@ from genericdp.apiserver import (
 )
 from genericdp.errors import ApiError
 
-from tests.apiserver.scenarios import DRIVER, SELECTOR, device, precondition, renewed, slice_of
+from tests.apiserver.scenarios import SELECTOR, device, precondition, renewed, slice_of
 from tests.apiserver.server import ApiServer
 
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ async def test_what_was_created_can_be_got_updated_listed_and_deleted(
     updated = await client.update(path, renewed(created, device("ttyusb1")))
     assert updated["metadata"]["generation"] == 2
     assert await client.get(path) == updated
+    server.put("resourceslices", slice_of(node="node-2"))
     (listed,) = (await client.list(SLICES, SELECTOR))[0]
     assert listed == {key: updated[key] for key in ("metadata", "spec")}
     await client.delete(path, **precondition(updated))
@@ -38,56 +38,14 @@ async def test_what_was_created_can_be_got_updated_listed_and_deleted(
     assert [write.verb for write in server.writes] == ["create", "update", "delete"]
 
 
-async def test_a_node_and_a_claim_are_found_by_their_names(
+async def test_an_object_that_is_not_there_is_told_by_its_name_whatever_that_holds(
     server: ApiServer, client: ApiClient
 ) -> None:
-    server.add_node("node-1", kubelet_version="v1.36.3")
-    server.put("resourceclaims", {"metadata": {"namespace": "default", "name": "mine"}})
-    node = await client.get(node_path("node-1"))
-    assert node["status"]["nodeInfo"]["kubeletVersion"] == "v1.36.3"
-    claim = await client.get(claim_path("default", "mine"))
-    assert claim["metadata"]["uid"]
+    server.put("resourceclaims", {"metadata": {"namespace": "a/b", "name": "c?d"}})
+    assert (await client.get(claim_path("a/b", "c?d")))["metadata"]["name"] == "c?d"
     with pytest.raises(ApiError, match=r"404: resourceclaims.* \"other\" not found") as caught:
-        await client.get(claim_path("default", "other"))
+        await client.get(claim_path("a/b", "other"))
     assert (caught.value.status, caught.value.reason) == (404, "NotFound")
-
-
-class Repeating(Random):
-    """Draws the same letters a number of times before it draws others."""
-
-    def __init__(self, times: int) -> None:
-        super().__init__(1)
-        self.times = times
-
-    def choices(self, population: Any, *others: Any, k: int = 1, **keys: Any) -> list[Any]:
-        self.times -= 1
-        if self.times >= 0:
-            return [population[0]] * k
-        return super().choices(population, *others, k=k, **keys)
-
-
-@pytest.mark.parametrize("times", [8, 9])
-async def test_a_generated_name_that_exists_is_drawn_again_eight_times(times: int) -> None:
-    random = Repeating(times)
-    async with ApiServer(random=random) as server, ApiClient(server.access) as client:
-        first = await client.create(SLICES, slice_of())
-        if times == 8:
-            second = await client.create(SLICES, slice_of())
-            assert second["metadata"]["name"] != first["metadata"]["name"]
-            return
-        with pytest.raises(ApiError, match="not able to generate a unique name") as caught:
-            await client.create(SLICES, slice_of())
-        error = caught.value
-        assert (error.status, error.reason, error.retry_after) == (409, "AlreadyExists", 1)
-
-
-async def test_a_list_has_what_was_selected(server: ApiServer, client: ApiClient) -> None:
-    for number in range(250):
-        server.put("resourceslices", slice_of(pool=f"p{number}"))
-    server.put("resourceslices", slice_of(node="node-2"))
-    items, version = await client.list(SLICES, SELECTOR)
-    assert {item["spec"]["pool"]["name"] for item in items} == {f"p{n}" for n in range(250)}
-    assert version == str(server.version)
 
 
 async def test_an_object_that_has_changed_is_neither_replaced_nor_deleted(
@@ -139,17 +97,6 @@ async def test_lines_of_a_watch_end_at_a_line_feed_only(
         assert await anext(events) == ("ADDED", {"metadata": {"name": name}})
 
 
-async def test_a_watch_from_a_version_that_is_no_longer_known_fails_as_expired(
-    server: ApiServer, client: ApiClient
-) -> None:
-    version = str(server.version)
-    server.compact()
-    with pytest.raises(ApiError, match="too old resource version") as caught:
-        async with client.watch(SLICES, resource_version=version) as events:
-            await anext(events)
-    assert (caught.value.status, caught.value.reason) == (410, "Expired")
-
-
 @pytest.mark.parametrize(
     ("status", "text"),
     [
@@ -178,35 +125,25 @@ async def test_a_server_that_does_not_know_slices_is_too_old(
     assert (e.value.status, e.value.reason) == (404, "")
 
 
-async def test_a_slice_that_is_not_valid_is_refused_with_the_reason(client: ApiClient) -> None:
-    with pytest.raises(ApiError, match=r"spec\.devices\[0\]\.name") as caught:
-        await client.create(SLICES, slice_of(device("ttyUSB0")))
-    assert (caught.value.status, caught.value.reason) == (422, "Invalid")
-
-
 @pytest.mark.parametrize(
-    "content",
-    [b"", b"<html>", b"[]", b"{", b'{"metadata": 1}', b"\xff", b"[" * 100_000, b'{"items": {}}'],
-    ids=str,
+    "content", [b"", b"[]", b'{"metadata": 1}', b"\xff", b"[" * 100_000, b'{"items": {}}']
 )
-@pytest.mark.parametrize("verb", ["list", "create"])
 async def test_an_answer_that_is_no_object_is_an_error(
-    server: ApiServer, client: ApiClient, content: bytes, verb: str
+    server: ApiServer, client: ApiClient, content: bytes
 ) -> None:
     with server.failing(content=content), pytest.raises(ApiError, match="the API server's answer"):
-        await (client.list(SLICES) if verb == "list" else client.create(SLICES, slice_of()))
+        await client.list(SLICES)
+    with server.failing(cut=True), pytest.raises(ApiError, match="does not answer"):
+        await client.list(SLICES)
 
 
 @pytest.mark.parametrize(
     ("line", "then", "why"),
     [
-        (b"garbage\n", None, "the API server"),
         (b"[]\n", None, "the API server"),
-        (b"{}\n", None, "the API server"),
         (b'{"type":"ADDED","object":[]}\n', None, "the API server"),
         (b'{"type":"ADDED","object":{}}\n', None, "the API server"),
         (b'{"type":"ERROR","object":{"code":"x"}}\n', None, "the API server"),
-        (b"\xff\xfe\n", None, "the API server"),
         (b'{"type":"ADDED"', ApiServer.end_watches, "does not end"),
         (b"", ApiServer.cut_watches, "does not answer"),
     ],
@@ -236,23 +173,6 @@ async def test_a_silent_server_is_not_waited_for_for_long(server: ApiServer) -> 
                 await anext(events)
         assert caught.value.status is None
         assert await client.list(SLICES)
-
-
-async def test_a_server_that_is_not_there_is_found_when_it_comes_back(
-    server: ApiServer, client: ApiClient
-) -> None:
-    await client.list(SLICES)
-    await server.stop()
-    with pytest.raises(ApiError, match="does not answer: Connection refused") as caught:
-        await client.list(SLICES)
-    assert caught.value.status is None
-    await server.start()
-    assert await client.list(SLICES) == ([], str(server.version))
-
-
-async def test_half_an_answer_is_an_error(server: ApiServer, client: ApiClient) -> None:
-    with server.failing(cut=True), pytest.raises(ApiError, match="does not answer"):
-        await client.list(SLICES)
 
 
 async def test_requests_are_counted_by_verb_and_result(server: ApiServer) -> None:
@@ -317,8 +237,3 @@ async def test_environment_variables_do_not_lead_elsewhere(
     monkeypatch.setenv("SSL_CERT_FILE", "/nonexistent")
     async with ApiClient(lambda: Access(server=server.url)) as client:
         assert await client.list(SLICES)
-
-
-def test_names_are_quoted_in_paths() -> None:
-    assert node_path("a/b?c") == "/api/v1/nodes/a%2Fb%3Fc"
-    assert DRIVER not in claim_path("default", "mine")

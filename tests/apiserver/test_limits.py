@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,31 +25,21 @@ SLICE = b'{"metadata":{"name":"a","uid":"b","resourceVersion":"1"},"spec":{}},'
 LIST = b'{"metadata":{"resourceVersion":"1"},"items":['
 
 
-def bomb() -> bytes:
-    """Return 256 MiB as gzip has them."""
-    return gzip.compress(bytes(256 * 2**20), compresslevel=1)
-
-
-def large(values: bytes) -> bytes:
-    """Return a list that is as long as an answer can be."""
-    return LIST + values * (LONGEST // len(values)) + b"{}]}"
-
-
-ANSWERS = [
-    pytest.param({"endless": b" " * CHUNK}, "answer has more than 4 MiB", id="endless"),
-    pytest.param({"endless": SLICE * 900}, "answer has more than 4 MiB", id="endless list"),
-    pytest.param({"content": bomb, "encoding": "gzip"}, r"compressed \(gzip\)", id="gzip bomb"),
-    pytest.param({"content": large(b"{},")}, "more than 200,000 values", id="many objects"),
-    pytest.param({"content": large(b"[],")}, "more than 200,000 values", id="many lists"),
-    pytest.param({"content": b"[" * LONGEST}, "more than 200,000 values", id="nested"),
-    pytest.param({"content": b"9" * LONGEST}, "not a JSON object", id="number"),
-    pytest.param(
-        {"status": 503, "content": b"x" * 2**23}, "answers 503: .*more than 4 MiB", id="refusal"
+ANSWERS = {
+    "endless": ({"endless": b" " * CHUNK}, "answer has more than 4 MiB"),
+    "endless list": ({"endless": SLICE * 900}, "answer has more than 4 MiB"),
+    "objects": ({"content": LIST + b"{}," * (LONGEST // 3)}, "more than 200,000 values"),
+    "nested": ({"content": b"[" * LONGEST}, "more than 200,000 values"),
+    "number": ({"content": b"9" * LONGEST}, "not a JSON object"),
+    "refusal": ({"status": 503, "content": b"x" * 2**23}, "answers 503: .*more than 4 MiB"),
+    "bomb": (
+        {"content": lambda: gzip.compress(bytes(2**28), compresslevel=1), "encoding": "gzip"},
+        r"compressed \(gzip\)",
     ),
-]
+}
 
 
-@pytest.mark.parametrize(("fault", "why"), ANSWERS)
+@pytest.mark.parametrize(("fault", "why"), ANSWERS.values(), ids=ANSWERS)
 async def test_an_answer_without_end_is_an_error_before_it_is_in_memory(
     server: ApiServer, client: ApiClient, fault: dict[str, Any], why: str
 ) -> None:
@@ -59,6 +48,7 @@ async def test_an_answer_without_end_is_an_error_before_it_is_in_memory(
     with server.failing(**made), little_memory(), pytest.raises(ApiError, match=why):
         await client.list(SLICES)
     assert await client.list(SLICES)
+    assert server.requests[0].headers["accept-encoding"] == "identity"
 
 
 @pytest.mark.parametrize(
@@ -67,7 +57,6 @@ async def test_an_answer_without_end_is_an_error_before_it_is_in_memory(
         '{"metadata":{"name":"😀' + "a" * LONGEST + '"}}',
         '{"metadata":{"a":[%s{}]}}' % ('{"a":1},' * 99_000),
     ],
-    ids=["the widest characters", "the most objects"],
 )
 async def test_the_largest_answers_have_their_place(
     server: ApiServer, client: ApiClient, content: str
@@ -77,20 +66,12 @@ async def test_the_largest_answers_have_their_place(
         await client.get(node_path("x"))
 
 
-async def test_nothing_is_sent_compressed_since_nobody_asks_for_it(
+async def test_a_line_of_a_watch_without_end_is_an_error(
     server: ApiServer, client: ApiClient
 ) -> None:
-    await client.list(SLICES)
-    assert server.requests[0].headers["accept-encoding"] == "identity"
-
-
-@pytest.mark.parametrize("piece", [1000, CHUNK])
-async def test_a_line_of_a_watch_without_end_is_an_error(
-    server: ApiServer, client: ApiClient, piece: int
-) -> None:
     with (
-        server.failing(verbs={"watch"}, endless=b"x" * piece),
-        little_memory() if piece == CHUNK else nullcontext(),  # it takes its time
+        server.failing(verbs={"watch"}, endless=b"x" * CHUNK),
+        little_memory(),
         pytest.raises(ApiError, match="watch event has more than 4 MiB"),
     ):
         async with client.watch(SLICES, resource_version="1") as events:
@@ -101,16 +82,14 @@ async def test_a_flood_of_events_ends_the_watch_so_that_a_list_follows(
     server: ApiServer, client: ApiClient
 ) -> None:
     events = 0
-    with server.failing(verbs={"watch"}, endless=EVENT * 800), little_memory():
+    with server.failing(verbs={"watch"}, endless=EVENT * 800):
         async with client.watch(SLICES, resource_version="1") as watch:
             async for _ in watch:
                 events += 1
     assert 2**22 - 2**15 < events * len(EVENT) < 2**22 + 2 * CHUNK
 
 
-@pytest.mark.parametrize(
-    "number", [b"NaN", b"-Infinity", b"1e999", b"-1e999", b"null"], ids=lambda value: value.decode()
-)
+@pytest.mark.parametrize("number", [b"NaN", b"-Infinity", b"1e999"])
 async def test_a_number_that_is_none_is_nothing_and_can_be_sent_back(
     server: ApiServer, client: ApiClient, number: bytes
 ) -> None:
@@ -125,10 +104,9 @@ async def test_a_number_that_is_none_is_nothing_and_can_be_sent_back(
 
 
 async def test_an_answer_of_another_kind_is_an_error(server: ApiServer, client: ApiClient) -> None:
-    node = server.add_node("node-1")
+    server.add_node("node-1")
     with pytest.raises(ApiError, match="not a ResourceClaim"):
-        await client.get("/api/v1/nodes/node-1", kind="ResourceClaim")
-    assert await client.get("/api/v1/nodes/node-1", kind="Node") == node
+        await client.get(node_path("node-1"), kind="ResourceClaim")
 
 
 async def test_what_a_server_says_is_escaped_and_short(
