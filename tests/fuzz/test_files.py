@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -11,7 +10,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
-from genericdp.apiserver import of_kubeconfig
 from genericdp.config.build import build
 from genericdp.config.check import check_config
 from genericdp.config.child import decode, encode
@@ -21,7 +19,6 @@ from genericdp.config.manifests import read_config
 from genericdp.devices.allocation import AllocationConflictError, edits
 from genericdp.devices.changes import changes
 from genericdp.devices.decide import decide
-from genericdp.errors import ApiAccessError
 from genericdp.host.cache import HostCache, Stale
 from genericdp.host.events import uevent_of
 from genericdp.host.root import Root
@@ -74,37 +71,6 @@ def _use_config(content: bytes, root: Root) -> None:
     decided = decide(resources, HostCache(root), node_name="edge-1", previous={}, now=0.0)
     for offer in decided.lists.values():
         encode_list(offer)
-
-
-OF_KUBECONFIGS = words(r"""
-    clusters: users: contexts: current-context: name: cluster: user: certificate-authority-data:
-    client-key-data: tokenFile: token: exec: null [ ] { } -\s \n\s\s &a *a !!binary\s 2001-01-01
-    /dev/null \\0 \xff 1 true https://h ==== Zm9v
-""")
-
-
-def test_any_bytes_are_a_kubeconfig_or_a_declared_error(tmp_path: Path) -> None:
-    cluster = {"server": "https://h", "certificate-authority-data": "Zm9v"}
-    user = {"token": "x", "client-certificate-data": "Zm9v", "client-key": "key.pem"}
-    config = {
-        "clusters": [{"name": "c", "cluster": cluster}],
-        "users": [{"name": "u", "user": user}],
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-        "current-context": "x",
-    }
-    other = {**config, "users": [{"name": "u", "user": {"tokenFile": "token"}}]}
-    path = tmp_path / "kubeconfig"
-
-    def run(data: bytes) -> None:
-        path.write_bytes(data)
-        with suppress(ApiAccessError):
-            access = of_kubeconfig(path)
-            with suppress(ApiAccessError):
-                access.headers()
-            access.context()
-
-    seeds = [json.dumps(config).encode(), json.dumps(other).encode(), b"clusters: &a [*a]"]
-    attempt(run, seeds, OF_KUBECONFIGS)
 
 
 END = b"\0\0"

@@ -13,7 +13,6 @@ from contextlib import (
     contextmanager,
     suppress,
 )
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +20,10 @@ import grpc
 from genericdp.apiserver import SLICES, Access, ApiClient
 from genericdp.config.load import load
 from genericdp.devices.decide import decide
-from genericdp.errors import ApiError, KubeletError
+from genericdp.errors import ApiError
 from genericdp.host.cache import HostCache
 from genericdp.kubelet.api import deviceplugin_pb2 as api
-from genericdp.kubelet.directory import KUBELET_SOCKET
-from genericdp.kubelet.server import SERVICE, RegistrationError, check, listening, register
+from genericdp.kubelet.server import SERVICE, listening
 from genericdp.kubelet.servicer import Servicer
 from genericdp.model import Preference
 from genericdp.prepare import Gate
@@ -51,11 +49,16 @@ def asking(
             runner.run(stack.aclose())
 
 
-METHODS = (
-    *("Allocate", "GetPreferredAllocation", "PreStartContainer", "GetDevicePluginOptions"),
-    *("ListAndWatch", "Nothing"),
-)
-DECLARED = {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.FAILED_PRECONDITION}
+REFUSALS = {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.FAILED_PRECONDITION}
+DECLARED: dict[str, set[grpc.StatusCode]] = {
+    "Allocate": REFUSALS,
+    "GetPreferredAllocation": set(),  # an error of this call would reject the pod (PRF-4)
+    "PreStartContainer": REFUSALS,
+    "GetDevicePluginOptions": set(),
+    "ListAndWatch": set(),
+    "Nothing": {grpc.StatusCode.UNIMPLEMENTED},
+}
+METHODS = tuple(DECLARED)
 OF_CALLS = words(r"""
     \0 \1 \2 \n \x12 \x18 ttyUSB0 ttyUSB1 ::1 :: \x0a\x09\x0a\x07ttyUSB0 \xff\xff\xff\xff\x07
     \x80\x80\x80\x80\x80\x80\x01 \xff\xff\xff\xff\xff\xff\xff\xff\xff\x01 \xed\xa0\x80 ::-1 ::00
@@ -110,10 +113,7 @@ async def _call(data: bytes, channel: grpc.aio.Channel) -> None:
     try:
         answer = await call(data[1:], timeout=20)
     except grpc.aio.AioRpcError as error:
-        expected = {grpc.StatusCode.UNIMPLEMENTED} if method == "Nothing" else DECLARED
-        assert error.code() in expected, f"{method}: {error.code()}: {error.details()}"
-        # An error of this call would reject the pod (PRF-4).
-        assert method not in {"GetPreferredAllocation", "GetDevicePluginOptions"}, error.details()
+        assert error.code() in DECLARED[method], f"{method}: {error.code()}: {error.details()}"
         return
     if method == "Allocate":
         asked = api.AllocateRequest.FromString(data[1:])
@@ -166,98 +166,6 @@ async def _send(data: bytes, server: Serving) -> None:
     await server.are_left(0)
 
 
-CODES = tuple(code for code in grpc.StatusCode if code is not grpc.StatusCode.OK)
-
-
-class HostileKubelet:
-    """If the first byte is odd, what follows comes as it is; else the next byte is the code."""
-
-    def __init__(self, directory: Path) -> None:
-        self._by_call, self._by_bytes = directory / "call", directory / "bytes"
-        self._data = b""
-
-    def answering(self, data: bytes) -> tuple[Path, float]:
-        """Set the answer; return the directory of the socket to call, and the seconds for it."""
-        self._data = data or b"\0"
-        return (self._by_bytes, 0.05) if self._data[0] & 1 else (self._by_call, 20.0)
-
-    @asynccontextmanager
-    async def serving(self) -> AsyncIterator[HostileKubelet]:
-        for directory in (self._by_call, self._by_bytes):
-            directory.mkdir()
-        server = grpc.aio.server()
-        answer: grpc.RpcMethodHandler[Any, Any] = grpc.unary_unary_rpc_method_handler(self._answer)
-        for service, method in (
-            ("v1beta1.Registration", "Register"),
-            (SERVICE, "GetDevicePluginOptions"),
-        ):
-            handler = grpc.method_handlers_generic_handler(service, {method: answer})
-            server.add_generic_rpc_handlers((handler,))
-        server.add_insecure_port(f"unix:{self._by_call / KUBELET_SOCKET}")
-        await server.start()
-        raw = await asyncio.start_unix_server(self._send, str(self._by_bytes / KUBELET_SOCKET))
-        try:
-            yield self
-        finally:
-            raw.close()
-            await server.stop(None)
-
-    async def _answer(self, _: bytes, context: grpc.aio.ServicerContext[Any, Any]) -> bytes:
-        code = self._data[1] if len(self._data) > 1 else 0
-        if code < len(CODES):
-            await context.abort(CODES[code], self._data[2:].decode("utf-8", "replace"))
-        return self._data[2:]
-
-    async def _send(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError):
-            writer.write(self._data[1:])
-            await writer.drain()
-            if self._data[0] & 2:  # the peer ends it; else it is left to the one who asked
-                await reader.read(65_536)
-        writer.close()
-        with suppress(ConnectionError):
-            await writer.wait_closed()
-
-
-def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
-    """Return a frame of HTTP/2."""
-    return len(payload).to_bytes(3) + bytes([kind, flags]) + stream.to_bytes(4) + payload
-
-
-SETTINGS, ACK = frame(4, 0, 0, b""), frame(4, 1, 0, b"")
-GRPC = frame(1, 4, 1, b"\x88\x5f\x10application/grpc")
-OF_KUBELETS = [
-    *(SETTINGS, ACK, frame(7, 0, 0, bytes(8)), frame(3, 0, 1, bytes(4)), frame(1, 5, 1, b"\x88")),
-    *(frame(1, 4, 1, b"\x88"), frame(0, 0, 1, bytes(5))),
-    *words(r"""\0 \1 \x80 not\ssupported\sby\skubelet the\sResourceName\s" is\sinvalid % %ff
-        \xff\xff\xff\xff\xff\xff\xff\xff\xff \n \xc3\xa9 HTTP/1.1\s400\sBad\sRequest\r\n\r\n"""),
-]
-ANSWERS = [
-    b'\0\x02the ResourceName "a" is invalid',
-    b"\0\x0dfailed to dial device plugin: context deadline exceeded",
-    b"\0\xff\x0a\x01a",
-    b"\1" + SETTINGS + ACK + frame(1, 5, 1, b"\x88"),
-    b"\1" + SETTINGS + GRPC + frame(0, 1, 1, bytes(5)),
-    b"\1HTTP/1.1 200 OK\r\n\r\n",
-]
-
-
-def test_any_answer_to_register_is_one_or_a_declared_error(short_directory: Path) -> None:
-    with asking(HostileKubelet(short_directory).serving(), _register) as run:
-        attempt(run, ANSWERS, OF_KUBELETS)
-
-
-async def _register(data: bytes, kubelet: HostileKubelet) -> None:
-    directory, timeout = kubelet.answering(data)
-    send = partial(register, timeout_seconds=timeout, connected=lambda: None)
-    try:
-        await send(directory / "e", "a/b", api.DevicePluginOptions())
-    except RegistrationError as error:
-        str(error).encode("utf-8", "backslashreplace")
-    with suppress(KubeletError):
-        await check(directory / KUBELET_SOCKET, timeout_seconds=timeout)
-
-
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 LIST = b'{"kind":"ResourceSliceList","metadata":{"resourceVersion":"7"},"items":[{"metadata":{}}]}'
 EVENT = b'{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"8"}}}\n'
@@ -272,18 +180,18 @@ OF_API_SERVERS = words(r"""
 """)
 
 
-def _sized(content: bytes) -> bytes:
-    return HEAD + b"Content-Length: %d\r\n\r\n" % len(content) + content
-
-
 def test_any_answer_of_an_api_server_is_objects_or_a_declared_error() -> None:
     chunk = b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(EVENT), EVENT)
+
+    def sized(content: bytes) -> bytes:
+        return HEAD + b"Content-Length: %d\r\n\r\n" % len(content) + content
+
     seeds = [
-        _sized(LIST),
-        _sized(EVENT * 2 + EXPIRED),
-        _sized(gzip.compress(LIST)).replace(b"\r\n", b"\r\nContent-Encoding: gzip\r\n", 1),
+        sized(LIST),
+        sized(EVENT * 2 + EXPIRED),
+        sized(gzip.compress(LIST)).replace(b"\r\n", b"\r\nContent-Encoding: gzip\r\n", 1),
         HEAD + chunk,
-        _sized(REFUSAL).replace(b"200 OK", b"403 Forbidden\r\nRetry-After: 3"),
+        sized(REFUSAL).replace(b"200 OK", b"403 Forbidden\r\nRetry-After: 3"),
         b"\x15\x03\x01\x00\x02\x02\x16",
     ]
     with asyncio.Runner() as runner:
