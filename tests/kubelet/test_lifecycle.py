@@ -350,14 +350,3 @@ async def test_the_end_of_the_daemon_waits_for_an_allocate(hooked: Hooked, ends:
             else:
                 assert "its allocate hook /bin/cat took longer than 1 s" in await call
     assert sockets(hooked.world) == []
-
-
-async def test_an_allocate_of_a_resource_that_is_removed_is_answered(hooked: Hooked) -> None:
-    async with (
-        hooked.world.serving(hooked.resource()) as daemon,
-        hooked.allocating(daemon) as (call, hook),
-    ):
-        await daemon.takes(serial("example.com/elsewhere", nodeNames=["elsewhere"]))
-        await hooked.world.listed(SERIAL)
-        hook.close()
-        assert "there is no device 'ttyUSB0'" in await call

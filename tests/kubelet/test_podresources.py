@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import socket as sockets
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -65,13 +66,12 @@ def test_whatever_bytes_come_the_answer_is_read_or_refused(answer: bytes) -> Non
 
 
 _names = st.text(max_size=3)
+_nodes = st.lists(st.builds(api.NUMANode, ID=st.integers(0, 9)))
 _devices = st.builds(
     api.ContainerDevices,
     resource_name=_names,
     device_ids=st.lists(_names, max_size=3),
-    topology=st.builds(
-        api.TopologyInfo, nodes=st.lists(st.builds(api.NUMANode, ID=st.integers(0, 9)))
-    ),
+    topology=st.builds(api.TopologyInfo, nodes=_nodes),
 )
 _claims = st.builds(api.DynamicResource, claim_name=_names, claim_namespace=_names)
 _containers = st.builds(
@@ -87,27 +87,23 @@ _pods = st.builds(
 
 @given(st.lists(_pods, max_size=4))
 def test_an_answer_is_read_as_protobuf_reads_it(pods: list[api.PodResources]) -> None:
-    holders: dict[tuple[str, str], set[str]] = {}
-    claims = set()
-    for pod in pods:
-        for container in pod.containers:
-            for devices in container.devices:
-                for share in devices.device_ids:
-                    key = (devices.resource_name, share)
-                    holders.setdefault(key, set()).add(f"pod {pod.namespace}/{pod.name}")
-            claims |= {
-                (each_resource.claim_namespace, each_resource.claim_name)
-                for each_resource in container.dynamic_resources
-            }
-    answer = answer_of(*pods)
+    answer, holders = answer_of(*pods), defaultdict[tuple[str, str], set[str]](set)
+    containers = [(pod, container) for pod in pods for container in pod.containers]
+    for pod, container in containers:
+        for devices in container.devices:
+            for share in devices.device_ids:
+                holders[devices.resource_name, share].add(f"pod {pod.namespace}/{pod.name}")
     found = pod_holders(answer)
     assert found.pods == {f"pod {pod.namespace}/{pod.name}" for pod in pods}
-    assert {
+    assert holders == {
         (resource, share): set(names)
         for resource, shares in found.holders.items()
         for share, names in shares.items()
-    } == holders
-    assert {claim for pod in pods_in(answer) for claim in pod.claims} == claims
+    }
+    claims = [claim for _, container in containers for claim in container.dynamic_resources]
+    assert {claim for pod in pods_in(answer) for claim in pod.claims} == {
+        (claim.claim_namespace, claim.claim_name) for claim in claims
+    }
 
 
 def test_the_most_names_take_little_memory() -> None:
