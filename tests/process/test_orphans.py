@@ -98,16 +98,6 @@ async def test_orphans_that_die_are_reaped_while_their_command_runs(commands: Co
         running.cancel()
 
 
-async def test_the_exit_codes_of_commands_are_not_taken_by_sweeps(commands: Commands) -> None:
-    """Fails if every dead child is reaped, anyone who waits for it."""
-    async with asyncio.TaskGroup() as tasks:
-        scripts = (f"(setsid sleep 0.01 &) ; exit {code}" for code in range(1, 61))
-        running = [tasks.create_task(shell(commands, script)) for script in scripts]
-    assert [process.result().reason for process in running] == [
-        f"exited with {n}" for n in range(1, 61)
-    ]
-
-
 async def test_other_children_of_this_process_are_left_alone(commands: Commands) -> None:
     with subprocess.Popen(["/bin/sh", "-c", "exit 7"]) as other:
         os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)
