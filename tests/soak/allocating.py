@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections import Counter
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,40 +57,20 @@ async def allocated(channel: grpc.aio.Channel, device: str) -> api.AllocateRespo
     return api.AllocateResponse.FromString(answer)
 
 
-@dataclass(slots=True)
-class _Line:
-    """A connection to one socket."""
-
-    channel: grpc.aio.Channel
-    calls: int = 0
-
-
 class Allocating:
     """Calls a plugin's socket as the kubelet does, whatever it says of itself."""
 
-    def __init__(
-        self,
-        record: Record,
-        side: Side,
-        random: Random,
-        tally: Tally,
-        now: Callable[[], float] = time.monotonic,
-        each_seconds: float = EACH_SECONDS,
-    ) -> None:
-        self._record = record
-        self._side = side
-        self._random = random
-        self._tally = tally
-        self._now = now
-        self._each_seconds = each_seconds
-        self._lines: dict[str, _Line] = {}
+    def __init__(self, record: Record, side: Side, random: Random, tally: Tally) -> None:
+        self._record, self._side, self._random, self._tally = record, side, random, tally
+        self._channels: dict[Path, grpc.aio.Channel] = {}
+        self._calls = Counter[Path]()
+        """Those under way, by the socket."""
         self._tasks: asyncio.TaskGroup | None = None
         self._may_call = asyncio.Event()
         self._may_call.set()
 
     async def run(self) -> None:
-        """Call forever; raises Violation."""
-        due = self._now()
+        due = time.monotonic()
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
@@ -97,11 +78,11 @@ class Allocating:
                     await self._may_call.wait()
                     tasks.create_task(self._call(*self._choice()))
                     # What was missed while a core was lacking is made up for, a little later.
-                    due = max(due + self._each_seconds, self._now() - 1.0)
-                    await asyncio.sleep(max(0.0, due - self._now()))  # noqa: TID251 -- the pauses of a soak are its steps
+                    due = max(due + EACH_SECONDS, time.monotonic() - 1.0)
+                    await asyncio.sleep(max(0.0, due - time.monotonic()))  # noqa: TID251 -- the pauses of a soak are its steps
         finally:
-            for line in self._lines.values():
-                await line.channel.close()
+            for channel in self._channels.values():
+                await channel.close()
 
     def also(self, node: str) -> None:
         """Call for this one besides, now."""
@@ -111,24 +92,19 @@ class Allocating:
 
     @asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
-        """Make no calls meanwhile; those under way have ended."""
+        """Make no calls meanwhile; have exactly one connection to each plugin."""
         self._may_call.clear()
         try:
-            await poll_until(lambda: not any(line.calls for line in self._lines.values()))
+            await poll_until(lambda: not self._calls.total())
+            wanted = {path for kind in self._record.in_force if (path := self._side.socket(kind))}
+            for unused in self._channels.keys() - wanted:
+                await self._channels.pop(unused).close()
+            for path in wanted:
+                async with asyncio.timeout(5):
+                    await self._channel(path).channel_ready()
             yield
         finally:
             self._may_call.set()
-
-    async def settle(self) -> None:
-        """Have exactly one connection to each plugin: descriptors are about to be counted."""
-        wanted = {str(p): p for kind in self._record.in_force if (p := self._side.socket(kind))}
-        for unused in self._lines.keys() - wanted.keys():
-            if not self._lines[unused].calls:
-                await self._lines.pop(unused).channel.close()
-        for path in wanted.values():
-            line = self._line(path)
-            async with asyncio.timeout(5):
-                await line.channel.channel_ready()
 
     async def answers(self, node: str) -> bool:
         """Say whether a device can be allocated now."""
@@ -149,7 +125,7 @@ class Allocating:
     async def _call(self, kind: str, node: str) -> None:
         record, tally = self._record, self._tally
         tally.made += 1
-        before = knowledge(record, node, self._now())
+        before = knowledge(record, node, time.monotonic())
         path = self._side.socket(kind)
         if path is None:
             tally.unreachable += 1
@@ -161,7 +137,7 @@ class Allocating:
         begun = time.perf_counter()
         problem = await self._problem(path, record.places.id_of(node))
         took = (time.perf_counter() - begun) * 1000
-        after = knowledge(record, node, self._now())
+        after = knowledge(record, node, time.monotonic())
         if problem is None:
             tally.answered += 1
             tally.milliseconds.append(took)
@@ -176,10 +152,9 @@ class Allocating:
 
     async def _problem(self, path: Path, device: str) -> str | None:
         """Call; give what the answer complains of, None if it is what was requested."""
-        line = self._line(path)
-        line.calls += 1
+        self._calls[path] += 1
         try:
-            answer = await allocated(line.channel, device)
+            answer = await allocated(self._channel(path), device)
         except grpc.aio.AioRpcError as error:
             return f"{error.code().name}: {error.details()}"
         except asyncio.CancelledError:
@@ -188,13 +163,11 @@ class Allocating:
                 raise
             return "CANCELLED: the connection was closed"
         finally:
-            line.calls -= 1
+            self._calls[path] -= 1
         (given,) = answer.container_responses
         return None if given.devices else "an answer without a device"
 
-    def _line(self, path: Path) -> _Line:
-        key = str(path)
-        if key not in self._lines:
-            channel = grpc.aio.insecure_channel(f"unix:{key}", options=OPTIONS)
-            self._lines[key] = _Line(channel=channel)
-        return self._lines[key]
+    def _channel(self, path: Path) -> grpc.aio.Channel:
+        if path not in self._channels:
+            self._channels[path] = grpc.aio.insecure_channel(f"unix:{path}", options=OPTIONS)
+        return self._channels[path]

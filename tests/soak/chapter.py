@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from tests.soak.invariants import (
     registered_again,
 )
 from tests.soak.load import Mark
+from tests.soak.record import Record
 from tests.soak.resting import Resting
 from tests.soak.sides import SimulatedSide
 from tests.soak.world import World
@@ -41,46 +43,40 @@ class Before:
     configs_read: int
 
 
+@dataclass(kw_only=True, eq=False)
 class Chapter:
     """Runs steps on one world; ``journal`` is reported about each."""
 
-    def __init__(
-        self,
-        world: World,
-        *,
-        steps: Steps,
-        allocating: Allocating,
-        resting: Resting | None,
-        journal: Callable[[str], None],
-    ) -> None:
-        self._world = world
-        self._steps = steps
-        self._allocating = allocating
-        self._resting = resting
-        self._journal = journal
-        self._record = world.record
+    world: World
+    steps: Steps
+    allocating: Allocating
+    resting: Resting | None
+    journal: Callable[[str], None]
+
+    @property
+    def _record(self) -> Record:
+        return self.world.record
 
     async def run(self, seconds: float) -> None:
         """Go on for this long; raises Violation, or an ExceptionGroup that holds one."""
-        world, until = self._world, self._world.now() + seconds
-        await self.begin()
+        world, until = self.world, time.monotonic() + seconds
+        await self._begin()
         async with asyncio.TaskGroup() as tasks:
-            calling = tasks.create_task(self._allocating.run(), name="allocations")
+            calling = tasks.create_task(self.allocating.run(), name="allocations")
             done = 0
-            while self._world.now() < until:
-                if self._resting is not None and done % _STEPS_BETWEEN_RESTS == 0:
+            while time.monotonic() < until:
+                if done % _STEPS_BETWEEN_RESTS == 0:
                     await self._rest()
-                await self.do_next()
+                await self._do(self.steps.next(self._record))
                 done += 1
-            if self._resting is not None:
-                await self._rest()
+            await self._rest()
             calling.cancel()
         await world.end_daemon(world.daemon, signal.SIGTERM)
         world.check_sockets()
 
-    async def begin(self) -> None:
+    async def _begin(self) -> None:
         """Plug what there is in the beginning, and start the daemon."""
-        world, record = self._world, self._record
+        world, record = self.world, self._record
         record.touch(record.kinds)
         for step in back_to_the_beginning(record):
             for node in step.nodes:
@@ -88,28 +84,20 @@ class Chapter:
         await world.measure_load()
         mark = await world.start_daemon()
         await self._settle(mark, self._limit(None), lambda: True)
-        record.settle(world.now())
-
-    async def do_next(self) -> None:
-        """Do the next step, and see that all invariants hold."""
-        await self._do(self._steps.next(self._record))
-
-    async def go_back(self) -> None:
-        """Make all as in the beginning."""
-        for step in back_to_the_beginning(self._record):
-            await self._do(step)
+        record.settle(time.monotonic())
 
     async def _rest(self) -> None:
-        await self.go_back()
-        assert self._resting is not None
-        self._journal("at rest")
-        async with self._allocating.paused():
-            await self._allocating.settle()
-            await self._resting.look(self._world.daemon)
+        if self.resting is None:
+            return
+        for step in back_to_the_beginning(self._record):
+            await self._do(step)
+        self.journal("at rest")
+        async with self.allocating.paused():
+            await self.resting.look(self.world.daemon)
 
     async def _do(self, step: Step) -> None:
-        self._journal(str(step))
-        world, record, fault = self._world, self._record, step.fault
+        self.journal(str(step))
+        world, record, fault = self.world, self._record, step.fault
         touched, before = fault.touched(record, step), self._seen()
         anew = self._registers(step)
         record.touch(touched)
@@ -117,7 +105,7 @@ class Chapter:
         for node in set(step.nodes) - record.plugged:
             # The daemon can hardly know yet that it has gone: Allocate has to look.
             if kind_of(node) in record.in_force:
-                self._allocating.also(node)
+                self.allocating.also(node)
         # The end of an old instance may take a new one's devices along for a moment (K10).
         # A real kubelet does not show when it has noticed that one registers again.
         unseen = anew and world.side.healthy_only
@@ -127,8 +115,8 @@ class Chapter:
         )
         if fault.is_unlisted:
             taken = await self._until_answered(step, mark, taken)
-        record.settle(self._world.now())
-        world.figures.enter(fault.name, taken)
+        record.settle(time.monotonic())
+        world.figures.taken.setdefault(fault.name, []).append(taken)
         if fault is RELOAD:
             self._check_untouched(before, touched)
         await self._watch(mark, step.rest)
@@ -136,7 +124,6 @@ class Chapter:
             self._check_registrations(before, anew)
 
     def _registers(self, step: Step) -> frozenset[str]:
-        """Give the types that the step makes register again."""
         if step.fault is not RELOAD:
             return frozenset()
         change = self._record.would_change(step.source, step.specs)
@@ -144,7 +131,7 @@ class Chapter:
 
     def _is_done(self, step: Step, before: Before, anew: frozenset[str]) -> bool:
         """Say whether what cannot be distinguished from the lists has happened, too."""
-        world, record = self._world, self._record
+        world, record = self.world, self._record
         if step.fault.of == CONFIG and world.daemon.configs_read == before.configs_read:
             return False
         registered = self._registered()
@@ -165,7 +152,7 @@ class Chapter:
         period = self._record.places.period
         in_doubt = step is not None and step.fault.amid_registrations
         doubt = RegistrationTiming().doubtful_stream(1) if in_doubt else 0.0
-        loads = self._loads(step) * self._world.load_seconds
+        loads = self._loads(step) * self.world.load_seconds
         return TRUE_WITHIN_SECONDS + (PROBE_PERIODS * period if slow else 0.0) + doubt + loads
 
     def _loads(self, step: Step | None) -> int:
@@ -183,13 +170,13 @@ class Chapter:
         ``hold``: they count as true if they still are, or are again, this many seconds after it
         was done. The time until they were true for good is what was taken.
         """
-        world = self._world
+        world = self.world
         load, daemon = world.load, world.daemon
         true_since = done_at = None
         while True:
             daemon.look_at_log()
             wrong = await self._mistakes(mark)
-            now = self._world.now()
+            now = time.monotonic()
             is_over = is_done()
             done_at = now if is_over and done_at is None else done_at
             if wrong or not is_over:
@@ -197,7 +184,7 @@ class Chapter:
             elif true_since is None:
                 true_since = now
             if true_since is not None and done_at is not None and now - done_at >= hold:
-                return self._taken(mark, limit, true_since - mark.at)
+                return Taken(seconds=true_since - mark.at, limit=limit)
             load.look_at_children(mark, daemon.pid)
             if true_since is None and now - mark.at > limit:
                 late = load.since(mark, daemon.pid)
@@ -209,59 +196,54 @@ class Chapter:
                     )
             await world.side.changed(_LOOK_SECONDS)
 
-    def _taken(self, mark: Mark, limit: float, seconds: float) -> Taken:
-        load, daemon = self._world.load, self._world.daemon
-        waited = load.since(mark, daemon.pid) if seconds > limit else 0.0
-        return Taken(seconds=seconds, limit=limit, waited=waited)
-
     async def _until_answered(self, step: Step, mark: Mark, taken: Taken) -> Taken:
         """Wait until replaced devices can be allocated: no list reports them."""
-        world, record = self._world, self._record
+        world, record = self.world, self._record
         offered = {node for kind in record.kinds for node in record.offered(kind)}
         for node in sorted(offered & set(step.nodes) - record.sick):
-            while not await self._allocating.answers(node):
+            while not await self.allocating.answers(node):
                 late = world.load.since(mark, world.daemon.pid)
-                if self._world.now() - mark.at > taken.limit + late:
+                if time.monotonic() - mark.at > taken.limit + late:
                     raise Violation(f"{node} was replaced and cannot be allocated")
                 await asyncio.sleep(_LOOK_SECONDS)  # noqa: TID251 -- the pauses of a soak are its steps
         return await self._settle(mark, taken.limit, lambda: True)
 
     async def _watch(self, mark: Mark, seconds: float) -> None:
         """Look on for a while: what is true must stay so."""
-        world, until = self._world, self._world.now() + seconds
-        while (rest := until - self._world.now()) > 0:
+        world, until = self.world, time.monotonic() + seconds
+        while (rest := until - time.monotonic()) > 0:
             world.daemon.look_at_log()
             if wrong := await self._mistakes(mark):
                 raise Violation(f"true at first, then not: {'; '.join(wrong[:8])}")
             await world.side.changed(rest)
 
     async def _mistakes(self, mark: Mark) -> list[str]:
-        world = self._world
+        world = self.world
         listed = await world.side.lists()
         late = world.load.since(mark, world.daemon.pid)
         world.figures.checked += 1
         return mistakes(
             self._record,
             listed,
-            self._world.now(),
+            time.monotonic(),
             patience=TRUE_WITHIN_SECONDS + late,
             healthy_only=world.side.healthy_only,
         )
 
     def _seen(self) -> Before:
-        side = self._world.side
+        side = self.world.side
         lists = side.kubelet.observed.lists if isinstance(side, SimulatedSide) else {}
         return Before(
-            at=self._world.now(),
+            at=time.monotonic(),
             registered=self._registered(),
             sockets={kind: side.socket(kind) for kind in self._record.kinds},
             lists={name.rpartition("/")[2]: n for name, n in lists.items()},
-            configs_read=self._world.daemon.configs_read,
+            configs_read=self.world.daemon.configs_read,
         )
 
     def _registered(self) -> dict[str, object]:
         """Give what differs after each registration: their number, and the socket."""
-        side = self._world.side
+        side = self.world.side
         numbers = side.registrations()
         return {kind: (numbers.get(kind), side.socket(kind)) for kind in self._record.kinds}
 
@@ -285,4 +267,4 @@ class Chapter:
         now = seen.lists
         if reported := sorted(k for k in left_alone if now.get(k) != before.lists.get(k)):
             raise Violation(f"a list although nothing of it has changed: {', '.join(reported)}")
-        self._world.figures.spared += len(left_alone)
+        self.world.figures.spared += len(left_alone)

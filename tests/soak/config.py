@@ -57,16 +57,13 @@ class Spec:
 
     @property
     def kind(self) -> Kind:
-        """Return what no reload changes."""
         return KINDS[self.type]
 
     @property
     def name(self) -> str:
-        """The resource's name."""
         return f"{DOMAIN}/{self.type}"
 
     def takes(self, node: str) -> bool:
-        """Say whether a node is a device of it."""
         kind, _, number = node.rpartition("-")
         return kind == self.type and fnmatchcase(number, self.numbers)
 
@@ -77,12 +74,10 @@ class Spec:
 
 
 def kind_of(node: str) -> str:
-    """Give the type of the resource that a node is for."""
     return node.rpartition("-")[0]
 
 
 def nodes_of(kind: str) -> tuple[str, ...]:
-    """Give all nodes that a resource may ever have."""
     return tuple(f"{kind}-{number}" for number in range(KINDS[kind].devices))
 
 
@@ -159,7 +154,6 @@ class Difference:
 
     @property
     def touched(self) -> frozenset[str]:
-        """All for which anything may change."""
         return self.added | self.removed | self.updated | self.anew
 
 

@@ -11,7 +11,8 @@ import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,7 +34,7 @@ _WRONG = re.compile(r"Traceback|unexpected failure|never awaited|never retrieved
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Held:
-    """The devices that the daemon has by its own account."""
+    """What the daemon has: by its own account, and by that of the kernel."""
 
     tasks: Counter[str]
     """By name, without numbers."""
@@ -43,6 +44,14 @@ class Held:
     """Bytes that the C library has given out, large blocks aside; 0: it cannot show."""
     canceled: int
     """Calls of gRPC that were canceled since the first question."""
+    descriptors: Counter[str]
+    """Open files by what they are, those that gRPC pools aside."""
+    resident: float
+    """Its resident memory, in MB."""
+
+    def counts(self) -> dict[str, Mapping[str, int]]:
+        """Give what must come down to what it was."""
+        return {"descriptors": self.descriptors, "asyncio tasks": self.tasks}
 
 
 class Daemon:
@@ -53,29 +62,19 @@ class Daemon:
         self.log = log
         self.configs_read = 0
         """How often it has said what becomes of a config."""
-        self.lines = 0
         self._asked = asked
         self._offset = 0
         self._rest = ""
 
     @classmethod
-    async def start(
-        cls, log: Path, arguments: Sequence[str], package: Path = _REPOSITORY
-    ) -> Daemon:
-        """Start it, the one of the package in this directory; its log goes to a file of its own."""
+    async def start(cls, log: Path, arguments: Sequence[str]) -> Daemon:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         environment = {k: v for k, v in os.environ.items() if not k.startswith("GENERICDP_")}
         with theirs, log.open("wb") as errors:
             process = await asyncio.create_subprocess_exec(
-                *(
-                    sys.executable,
-                    "-P",
-                    "-m",
-                    "tests.soak.daemon_main",
-                    str(theirs.fileno()),
-                    "run",
-                ),
+                *(sys.executable, "-P", "-m", "tests.soak.daemon_main"),
+                *(str(theirs.fileno()), "run"),
                 *arguments,
                 cwd=_REPOSITORY,
                 env={
@@ -83,7 +82,7 @@ class Daemon:
                     **_WITHOUT_CACHES,
                     "MALLOC_ARENA_MAX": "1",  # as in the image and the unit
                     "PYTHONUTF8": "1",
-                    "PYTHONPATH": f"{package}{os.pathsep}{_REPOSITORY}",
+                    "PYTHONPATH": str(_REPOSITORY),
                 },
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=errors,
@@ -94,7 +93,6 @@ class Daemon:
 
     @property
     def pid(self) -> int:
-        """Its process."""
         return self.process.pid
 
     def look_at_log(self, *, ended: bool = False) -> None:
@@ -108,44 +106,32 @@ class Daemon:
             if _WRONG.search(line):
                 raise Violation(f"the daemon logged: {line}")
             self.configs_read += _READ_CONFIG.search(line) is not None
-        self.lines += len(lines)
         if self.process.returncode is not None and not ended:
             raise Violation(f"the daemon ended by itself with {self.process.returncode}")
 
-    def descriptors(self) -> Counter[str]:
-        """Count its open files by what they are, those that gRPC pools aside."""
+    def _descriptors(self) -> Counter[str]:
         found = Counter[str]()
         for name in os.listdir(f"/proc/{self.pid}/fd"):
-            try:
+            with suppress(FileNotFoundError):
                 what = os.readlink(f"/proc/{self.pid}/fd/{name}")
-            except FileNotFoundError:
-                continue
-            kind = re.sub(r":\[\d+\]$", "", what)
-            found[kind if kind not in _POOLED else "pooled by gRPC"] += 1
-        return found
-
-    def threads(self) -> int:
-        """Count its threads."""
-        return len(os.listdir(f"/proc/{self.pid}/task"))
+                found[re.sub(r":\[\d+\]$", "", what)] += 1
+        return Counter({kind: count for kind, count in found.items() if kind not in _POOLED})
 
     def resident(self) -> float:
-        """Give its resident memory, in MB."""
         return resident_memory(self.pid)
 
     async def ask(self) -> Held:
-        """Ask it what it has."""
         loop = asyncio.get_running_loop()
         answer = b""
         async with asyncio.timeout(10):
             await loop.sock_sendall(self._asked, b"?")
             while not answer.endswith(b"\n"):
                 answer += await loop.sock_recv(self._asked, 65536)
-        printed = json.loads(answer)
+        said = json.loads(answer)
         return Held(
-            tasks=Counter(printed["tasks"]),
-            blocks=printed["blocks"],
-            given_out=printed["given_out"],
-            canceled=printed["canceled"],
+            **{**said, "tasks": Counter(said["tasks"])},
+            descriptors=self._descriptors(),
+            resident=self.resident(),
         )
 
     async def end(self, number: signal.Signals) -> float:
@@ -167,5 +153,4 @@ class Daemon:
         return took
 
     def hang_up(self) -> None:
-        """Ask it to read its config again."""
         self.process.send_signal(signal.SIGHUP)

@@ -24,7 +24,6 @@ class Disk:
         self.volume = self._volume.directory
 
     def write(self, source: str, specs: Sequence[Spec], way: str) -> None:
-        """Write a good config."""
         if source == VOLUME:
             self._volume.update(self._files(specs))
         else:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from random import Random
@@ -112,7 +113,6 @@ class Steps:
         self._able = tuple(fault for fault in FAULTS if fault.weight and fault in able)
 
     def next(self, record: Record) -> Step:
-        """Give the next step."""
         weights = [fault.weight for fault in self._able]
         while True:
             (fault,) = self.random.choices(self._able, weights)
@@ -220,12 +220,10 @@ def _restart(
 def _to_each(
     do: Callable[[World, str], Awaitable[None]],
 ) -> Callable[[World, Step], Awaitable[None]]:
-    """Return what does something to each node of a step."""
 
     async def change(world: World, step: Step) -> None:
         for node in step.nodes:
             await do(world, node)
-        world.figures.nodes[step.fault.name] += len(step.nodes)
 
     return change
 
@@ -239,18 +237,18 @@ async def _flap(world: World, node: str) -> None:
 async def _blink(world: World, node: str) -> None:
     await world.host.plug(node)
     await world.host.unplug(node)
-    world.record.blink(node, world.now())
+    world.record.blink(node, time.monotonic())
 
 
 async def _replug(world: World, node: str) -> None:
     await world.host.unplug(node)
     await world.host.plug(node)
-    world.record.plug(node, world.now())
+    world.record.plug(node, time.monotonic())
 
 
 async def _reload(world: World, step: Step) -> None:
     world.disk.write(step.source, step.specs, step.way)
-    world.record.write(step.source, step.specs, world.now())
+    world.record.write(step.source, step.specs, time.monotonic())
     if step.hangup:
         world.daemon.hang_up()
 
@@ -313,7 +311,7 @@ async def _roll(world: World, step: Step) -> Mark:
     world.record.begin_again()
     old, mark = world.daemon, await world.start_daemon()
     await asyncio.sleep(step.pause)  # noqa: TID251 -- it may be anywhere between its start and its streams
-    mark.at = world.now()
+    mark.at = time.monotonic()
     await world.end_daemon(old, signal.SIGTERM)
     return mark
 

@@ -31,7 +31,6 @@ class Host:
     """What is left out on this machine, and why."""
 
     async def plug(self, node: str) -> None:
-        """Make a node."""
         if node.startswith("loop-"):
             await asyncio.to_thread(loop.add, _loop(node))
         elif self.copy is not None:
@@ -41,7 +40,6 @@ class Host:
             os.mknod(f"/dev/{self._below_dev(node)}", stat.S_IFCHR | 0o600, number)
 
     async def unplug(self, node: str) -> None:
-        """Remove it."""
         if node.startswith("loop-"):
             await asyncio.to_thread(loop.remove, _loop(node))
         else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import NamedTuple
 
 from tests.soak.config import kind_of
 from tests.soak.record import ABSENT, HEALTHY, UNHEALTHY, Record
@@ -15,26 +14,6 @@ TRUE_WITHIN_SECONDS = 1.0
 PROBE_PERIODS = 1.525
 """What a probe adds at most, in its periods: the second run comes after up to one and a half."""
 ENDED_WITHIN_SECONDS = 2.0
-WARM_UP_SECONDS = 90.0
-"""Until then the allocators' pools still grow to what bursts need."""
-
-
-class Most(NamedTuple):
-    """By how much something may grow, on its line."""
-
-    late: float
-    early: float
-
-    def after(self, warm_up_seconds: float) -> float:
-        """Give what is allowed after such a warm-up."""
-        return self.late if warm_up_seconds >= WARM_UP_SECONDS else self.early
-
-
-MOST_GROWTH_MB = Most(1.0, early=3.0)
-"""Of resident memory."""
-MOST_MORE_BLOCKS = Most(0.01, early=0.03)
-"""The share by which Python's blocks of memory may grow."""
-MOST_MORE_GIVEN_OUT_KB = Most(40.0, early=150.0)
 
 
 class Violation(Exception):  # noqa: N818  # it is the soak's finding, no failure of its own
@@ -90,7 +69,6 @@ class Knowledge:
 
 
 def knowledge(record: Record, node: str, now: float) -> Knowledge:
-    """Give what the record knows of a device."""
     kind = kind_of(node)
     may = record.allowed(kind, now).get(record.places.id_of(node), frozenset())
     return Knowledge(
@@ -130,16 +108,11 @@ def registered_again(
 class Growth:
     """A line through samples of memory."""
 
-    samples: int
     seconds: float
     first: float
     """The amount on the line at its begin."""
-    per_minute: float
-
-    @property
-    def total(self) -> float:
-        """Return how much more it is at the end, on the line."""
-        return self.per_minute * self.seconds / 60
+    total: float
+    """How much more it is at the end, on the line."""
 
 
 def usual_growth(samples: Sequence[tuple[float, float]]) -> Growth | None:
@@ -155,25 +128,9 @@ def usual_growth(samples: Sequence[tuple[float, float]]) -> Growth | None:
     slope = median(slopes)
     begin, end = samples[0][0], samples[-1][0]
     first = median(amount - slope * (at - begin) for at, amount in samples)
-    return Growth(len(samples), end - begin, first, slope * 60)
-
-
-def growth(samples: Sequence[tuple[float, float]]) -> Growth | None:
-    """Fit a line to pairs of seconds and amounts; None: there are too few."""
-    if len(samples) < 3:
-        return None
-    times = [at for at, _ in samples]
-    amounts = [amount for _, amount in samples]
-    middle, mean = sum(times) / len(times), sum(amounts) / len(amounts)
-    spread = sum((at - middle) ** 2 for at in times)
-    if not spread:
-        return None
-    slope = sum((at - middle) * (amount - mean) for at, amount in samples) / spread
-    begin, end = min(times), max(times)
-    return Growth(len(samples), end - begin, mean + slope * (begin - middle), slope * 60)
+    return Growth(end - begin, first, slope * (end - begin))
 
 
 def leftover(reference: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
-    """Give what there is more of than at the first rest."""
     found = {kind: number - reference.get(kind, 0) for kind, number in sorted(now.items())}
     return {kind: more for kind, more in found.items() if more > 0}

@@ -35,7 +35,6 @@ class Load:
         """By how much the soak's loop has been late, all in all, in seconds."""
 
     async def watch(self) -> None:
-        """Measure forever."""
         while True:
             due = time.monotonic() + _TICK_SECONDS
             await asyncio.sleep(_TICK_SECONDS)  # noqa: TID251 -- the pauses of a soak are its steps

@@ -38,7 +38,6 @@ def versions(seed: int, seconds: float) -> tuple[tuple[str, ...], str]:
 
 @asynccontextmanager
 async def side(version: str, directory: Path) -> AsyncIterator[RealSide]:
-    """Run a node with such a kubelet."""
     binaries = Binaries(
         version=version,
         kubelet=_cache() / f"kubelet-{version}",

@@ -64,17 +64,14 @@ class Record:
         self._take(0.0)
 
     def offered(self, kind: str) -> set[str]:
-        """Give the nodes that are devices of a resource now."""
         spec = self.in_force.get(kind)
         return {node for node in self.plugged if spec is not None and spec.takes(node)}
 
     def plug(self, node: str, now: float) -> None:
-        """Note that a node has just been made."""
         self.plugged.add(node)
         self._moved(node, now)
 
     def unplug(self, node: str, now: float) -> None:
-        """Note that a node has just been removed."""
         self.plugged.discard(node)
         self._moved(node, now)
 
@@ -84,7 +81,6 @@ class Record:
         self.unplug(node, now)
 
     def set_health(self, node: str, *, well: bool) -> None:
-        """Note what the node's probe finds from now on."""
         (self.sick.discard if well else self.sick.add)(node)
 
     def write(self, source: str, specs: tuple[Spec, ...], now: float) -> Difference:
@@ -98,7 +94,6 @@ class Record:
         self.broken[source] = how
 
     def would_change(self, source: str, specs: tuple[Spec, ...]) -> Difference:
-        """Say what writing this config will do."""
         return difference(self.in_force, self._wanted({**self.on_disk, source: specs}, source))
 
     def begin_again(self) -> None:
@@ -156,12 +151,10 @@ class Record:
         )
 
     def shares(self, node: str, replicas: int) -> list[str]:
-        """Give the ids under which a device is listed."""
         own = self.places.id_of(node)
         return [own, *(f"{own}::{share}" for share in range(1, replicas))]
 
     def absent(self, kind: str) -> list[str]:
-        """Give the nodes of a resource that could be plugged."""
         return [node for node in nodes_of(kind) if node not in self.plugged]
 
     def _moved(self, node: str, now: float) -> None:

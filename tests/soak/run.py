@@ -9,10 +9,9 @@ import random
 import sys
 import time
 from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.polling import poll_until
 from tests.soak import real
 from tests.soak.allocating import Allocating
 from tests.soak.chapter import Chapter
@@ -21,7 +20,7 @@ from tests.soak.disk import Disk
 from tests.soak.faults import DAEMON, FAULTS, ROLL, SIMULATED, Fault, Steps
 from tests.soak.figures import Figures
 from tests.soak.host import host
-from tests.soak.invariants import WARM_UP_SECONDS, Violation
+from tests.soak.invariants import Violation
 from tests.soak.load import Load
 from tests.soak.record import Record
 from tests.soak.resting import Resting
@@ -99,11 +98,8 @@ class Book:
             if name == "restarts":
                 await self._chapter(name, side, seconds, FAULTS, directory)
             else:
-                resting = Resting(min(WARM_UP_SECONDS, seconds / 3))
-                await self._chapter(name, side, seconds, _ONE_LIFE, directory, resting)
+                await self._chapter(name, side, seconds, _ONE_LIFE, directory, Resting(seconds))
         finally:
-            self._figures.lists += sum(side.kubelet.observed.lists.values())
-            self._figures.registered += sum(side.kubelet.observed.registrations.values())
             self._figures.kubelets.update(side.starts)
             await side.kubelet.stop()
 
@@ -147,13 +143,11 @@ class Book:
             calls = Allocating(record, side, self._random(f"{name} calls"), self._figures.tally)
             steps = Steps(self._random(name), able)
             chapter = Chapter(
-                world, steps=steps, allocating=calls, resting=resting, journal=self._note
+                world=world, steps=steps, allocating=calls, resting=resting, journal=self._note
             )
             async with _ended(world):
-                if resting is None:
-                    await chapter.run(seconds)
-                else:
-                    await _sampled(chapter, world, resting, seconds)
+                await chapter.run(seconds)
+                if resting is not None:
                     resting.conclude(self._figures)
 
     def _random(self, what: str) -> random.Random:
@@ -166,22 +160,18 @@ class Book:
     async def _tell_progress(self) -> None:
         while True:
             await asyncio.sleep(_PROGRESS_SECONDS)  # noqa: TID251 -- the pauses of a soak are its steps
-            world, memory = self._world, ""
-            if world is not None and world.daemons:
-                with suppress(OSError):  # it is being replaced
-                    memory = f", {world.daemon.resident():.1f} MB"
+            figures = self._figures
             self._say(
-                f"{self._title}: {self._figures.steps} steps, {self._figures.tally.made} Allocates,"
-                f" lists true in {self._figures.worst:.2f} s at most{memory}"
+                f"{self._title}: {len(figures.all_taken())} steps, {figures.tally.made} Allocates,"
+                f" lists true in {figures.worst:.2f} s at most"
             )
 
     def _say(self, text: str) -> None:
         print(f"{time.monotonic() - self._begun:5.0f} s  {text}", file=sys.stderr, flush=True)
 
     def report(self, seconds: float) -> str:
-        """Give the seed and the table."""
         machine = (
-            f"soak: seed {self._seed}, {seconds:.0f} s, {self._figures.steps} steps;"
+            f"soak: seed {self._seed}, {seconds:.0f} s, {len(self._figures.all_taken())} steps;"
             f" {len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f},"
             f" kernel {platform.release()}, python {platform.python_version()}"
         )
@@ -205,7 +195,6 @@ class Book:
 
 @asynccontextmanager
 async def _ended(world: World) -> AsyncIterator[None]:
-    """Leave no daemon behind."""
     try:
         yield
     finally:
@@ -213,17 +202,6 @@ async def _ended(world: World) -> AsyncIterator[None]:
             if daemon.process.returncode is None:
                 daemon.process.kill()
                 await daemon.process.wait()
-
-
-async def _sampled(chapter: Chapter, world: World, resting: Resting, seconds: float) -> None:
-    async def sample() -> None:
-        await poll_until(lambda: world.daemons)
-        await resting.sample(world.daemon)
-
-    async with asyncio.TaskGroup() as tasks:
-        sampling = tasks.create_task(sample(), name="memory")
-        await chapter.run(seconds)
-        sampling.cancel()
 
 
 def _flat(group: BaseExceptionGroup[BaseException]) -> list[str]:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 import grpc
 from genericdp.observed import next_change
@@ -28,39 +28,11 @@ Lists = dict[str, dict[str, str]]
 """State of each device by its id, by the resource's type."""
 
 
-class Side(Protocol):
-    """The kubelet of a chapter."""
-
-    directory: Path
-    healthy_only: bool
-    """Whether it only shows which devices are healthy."""
-
-    async def start(self, generation: str) -> None:
-        """Start it, as one of this generation if it can choose."""
-
-    async def end(self, how: Ending) -> None:
-        """End it."""
-
-    async def lists(self) -> Lists:
-        """Give what it has been reported last of each resource."""
-
-    async def changed(self, seconds: float) -> None:
-        """Wait until something may have changed, at most this long."""
-
-    def socket(self, kind: str) -> Path | None:
-        """Give the plugin's socket on which it would call Allocate."""
-
-    def connected(self, kind: str) -> set[Path]:
-        """Give the sockets that it is connected to, also those that it has lost track of."""
-
-    def registrations(self) -> Mapping[str, int]:
-        """Give how often each type has registered."""
-
-
 class SimulatedSide:
     """The simulator in this process; an upgrade or a downgrade is a restart."""
 
     healthy_only = False
+    """Whether it only shows which devices are healthy."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir()
@@ -85,19 +57,23 @@ class SimulatedSide:
             shutil.rmtree(self.directory, ignore_errors=True)
 
     async def lists(self) -> Lists:
+        """Give what it has been told last of each resource."""
         known = {**self.kubelet.observed.registrations}
         return {_kind(name): self.kubelet.devices(name) for name in known}
 
     async def changed(self, seconds: float) -> None:
+        """Wait until something may have changed, at most this long."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await next_change(self.kubelet.changes)
 
     def socket(self, kind: str) -> Path | None:
+        """Give the plugin's socket on which it would call Allocate."""
         paths = self.kubelet.paths(f"{DOMAIN}/{kind}")
         return Path(paths[-1]) if paths else None
 
     def connected(self, kind: str) -> set[Path]:
+        """Give the sockets that it is connected to, also those that it has lost track of."""
         return set(map(Path, self.kubelet.paths(f"{DOMAIN}/{kind}")))
 
     def registrations(self) -> Mapping[str, int]:
@@ -156,6 +132,9 @@ class RealSide:
             with suppress(OSError):
                 found.append((path.stat().st_ctime_ns, path))
         return found
+
+
+Side = SimulatedSide | RealSide
 
 
 def _kind(name: str) -> str:

@@ -6,10 +6,7 @@ import pytest
 
 from tests.soak.config import KINDS, Places
 from tests.soak.invariants import (
-    MOST_GROWTH_MB,
-    MOST_MORE_GIVEN_OUT_KB,
     Knowledge,
-    growth,
     knowledge,
     leftover,
     mistakes,
@@ -20,6 +17,7 @@ from tests.soak.invariants import (
 from tests.soak.record import HEALTHY, UNHEALTHY, Record
 
 A0, A1, B0 = "soak_alpha-0", "soak_alpha-1", "soak_beta-0"
+TRUE = {"alpha": {A0: HEALTHY, A1: HEALTHY}, "beta": {B0: UNHEALTHY}}
 
 
 @pytest.fixture
@@ -34,37 +32,21 @@ def record() -> Record:
     return made
 
 
-TRUE = {"alpha": {A0: HEALTHY, A1: HEALTHY}, "beta": {B0: UNHEALTHY}}
-
-
-def test_lists_that_say_what_is_are_no_mistakes(record: Record) -> None:
-    assert mistakes(record, TRUE, 3.0) == []
-
-
 @pytest.mark.parametrize(
     ("kind", "listed", "mistake"),
     [
-        ("alpha", {A0: HEALTHY}, f"alpha: {A1} is not listed and should be Healthy"),
-        ("alpha", {A0: HEALTHY, A1: UNHEALTHY}, f"alpha: {A1} is Unhealthy and should be Healthy"),
-        ("beta", {B0: HEALTHY}, f"beta: {B0} is Healthy and should be Unhealthy"),
-        ("beta", {}, f"beta: {B0} is not listed and should be Unhealthy"),
-        (
-            "alpha",
-            {A0: HEALTHY, A1: HEALTHY, "x": UNHEALTHY},
-            "alpha: x is Unhealthy and should be not listed",
-        ),
-        (
-            "alpha",
-            {A0: HEALTHY, A1: HEALTHY, f"{A1}::1": HEALTHY},
-            f"alpha: {A1}::1 is Healthy and should be not listed",
-        ),
-        ("gamma", {"y": HEALTHY}, "gamma: y is Healthy and should be not listed"),
+        ("alpha", {A0: HEALTHY}, f"{A1} is not listed and should be Healthy"),
+        ("alpha", {A0: HEALTHY, A1: UNHEALTHY}, f"{A1} is Unhealthy and should be Healthy"),
+        ("beta", {B0: HEALTHY}, f"{B0} is Healthy and should be Unhealthy"),
+        ("beta", {}, f"{B0} is not listed and should be Unhealthy"),
+        ("gamma", {"y": HEALTHY}, "y is Healthy and should be not listed"),
     ],
 )
 def test_anything_else_in_a_list_is_a_mistake(
     record: Record, kind: str, listed: dict[str, str], mistake: str
 ) -> None:
-    assert mistakes(record, {**TRUE, kind: listed}, 3.0) == [mistake]
+    assert mistakes(record, TRUE, 3.0) == []
+    assert mistakes(record, {**TRUE, kind: listed}, 3.0) == [f"{kind}: {mistake}"]
 
 
 def test_of_a_kubelet_that_tells_healthy_devices_only_the_others_are_not_asked(
@@ -107,35 +89,23 @@ def test_answers_of_allocate_are_judged_by_what_was_there(
 def test_what_is_known_of_a_device_changes_with_each_step(record: Record) -> None:
     assert knowledge(record, "alpha-0", 3.0).healthy
     before = knowledge(record, "beta-0", 3.0)
-    assert not before.plugged
-    assert not before.healthy
     record.touch({"beta"})
     record.plug("beta-0", 4.0)
     after = knowledge(record, "beta-0", 4.0)
-    assert after.plugged
-    assert not after.settled
+    assert [(known.plugged, known.settled) for known in (before, after)] == [
+        (False, True),
+        (True, False),
+    ]
     assert after.epochs != before.epochs
 
 
-def test_a_resource_that_registers_without_a_reason_is_named() -> None:
+def test_what_registers_without_a_reason_or_is_more_than_before_is_named() -> None:
     before = {"alpha": (1, "a"), "beta": (1, "b"), "gamma": (1, "c")}
     after = {"alpha": (1, "a"), "beta": (2, "b2"), "gamma": (2, "c2")}
     assert registered_again(before, before, frozenset()) == []
     assert registered_again(before, after, frozenset({"gamma"})) == ["beta"]
-
-
-def test_memory_that_grows_has_a_slope_and_noise_has_none() -> None:
-    assert (MOST_GROWTH_MB.after(90.0), MOST_GROWTH_MB.after(30.0)) == MOST_GROWTH_MB
-    steady = growth([(float(i), 50.0 + (i % 7) * 0.2) for i in range(300)])
-    growing = growth([(float(i), 50.0 + (i % 7) * 0.2 + i * 0.005) for i in range(300)])
-    assert steady is not None
-    assert growing is not None
-    assert steady.total < 0.1
-    assert growing.total > MOST_GROWTH_MB.late
-    assert growing.total < MOST_GROWTH_MB.early
-    assert growing.per_minute == pytest.approx(0.3, abs=0.01)
-    assert growing.total == pytest.approx(1.5, abs=0.05)
-    assert growth([(0.0, 1.0), (1.0, 2.0)]) is None
+    assert leftover({"socket": 4, "pipe": 2}, {"socket": 4}) == {}
+    assert leftover({"socket": 4}, {"socket": 5, "pipe": 1}) == {"pipe": 1, "socket": 1}
 
 
 def test_a_leak_of_500_bytes_for_each_of_100_reloads_is_a_slope_and_a_busy_rest_is_none() -> None:
@@ -144,11 +114,6 @@ def test_a_leak_of_500_bytes_for_each_of_100_reloads_is_a_slope_and_a_busy_rest_
     found, none = usual_growth(leaking), usual_growth(steady)
     assert found is not None
     assert none is not None
-    assert found.total > MOST_MORE_GIVEN_OUT_KB.late
-    assert abs(none.total) < MOST_MORE_GIVEN_OUT_KB.late / 10
+    assert found.total > 40.0
+    assert abs(none.total) < 4.0
     assert usual_growth(leaking[:2]) is None
-
-
-def test_a_leaked_descriptor_or_task_is_named() -> None:
-    assert leftover({"socket": 4, "pipe": 2}, {"socket": 4, "pipe": 2}) == {}
-    assert leftover({"socket": 4}, {"socket": 5, "pipe": 1}) == {"pipe": 1, "socket": 1}

@@ -6,7 +6,7 @@ import asyncio
 import signal
 import sys
 import time
-from itertools import count
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,8 +14,6 @@ from tests.soak.daemon import Daemon
 from tests.soak.invariants import ENDED_WITHIN_SECONDS, Violation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.soak.disk import Disk
     from tests.soak.faults import Step
     from tests.soak.figures import Figures
@@ -25,48 +23,29 @@ if TYPE_CHECKING:
     from tests.soak.sides import Ending, Side
 
 
+@dataclass(kw_only=True, eq=False)
 class World:
     """Everything of one chapter that a step can change."""
 
-    def __init__(
-        self,
-        *,
-        directory: Path,
-        host: Host,
-        disk: Disk,
-        side: Side,
-        record: Record,
-        load: Load,
-        figures: Figures,
-        package: Path | None = None,
-        now: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.directory = directory
-        self.host = host
-        self.disk = disk
-        self.side = side
-        self.record = record
-        self.load = load
-        self.figures = figures
-        self.package = package or Path(__file__).parents[2]
-        """The directory that the daemon is taken from."""
-        self.now = now
-        """The clock of all that is owed in time."""
-        self.daemons: list[Daemon] = []
-        """All that have run; the last one counts."""
-        self.load_seconds = 0.0
-        """What a new Python that loads the config takes on this machine, measured in this run."""
-        self._numbers = count(1)
-        self.crashed: set[str] = set()
-        """Sockets of those that were killed."""
+    directory: Path
+    host: Host
+    disk: Disk
+    side: Side
+    record: Record
+    load: Load
+    figures: Figures
+    daemons: list[Daemon] = field(default_factory=list)
+    """All that have run; the last one counts."""
+    load_seconds: float = 0.0
+    """What a new Python that loads the config takes on this machine, measured in this run."""
+    crashed: set[str] = field(default_factory=set)
+    """Sockets of those that were killed."""
 
     @property
     def daemon(self) -> Daemon:
-        """The one that runs."""
         return self.daemons[-1]
 
     async def start_daemon(self) -> Mark:
-        """Start one; gives when."""
         mark = self.load.mark(None)
         arguments = (
             f"--config={self.disk.volume}",
@@ -75,17 +54,16 @@ class World:
             f"--state-dir={self.directory / 'state'}",
             f"--root={self.host.root}",
         )
-        log = self.directory / f"daemon-{next(self._numbers)}.log"
-        self.daemons.append(await Daemon.start(log, arguments, self.package))
+        log = self.directory / f"daemon-{len(self.daemons)}.log"
+        self.daemons.append(await Daemon.start(log, arguments))
         return mark
 
     async def measure_load(self) -> None:
-        """Measure what a new Python that loads the config takes."""
         begun = time.monotonic()
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "genericdp", "validate", self.disk.volume),
+            *(sys.executable, "-m", "genericdp", "validate", self.disk.volume),
             *(self.disk.plain,),
-            env={"PYTHONPATH": str(self.package)},
+            cwd=Path(__file__).parents[2],
             stdout=asyncio.subprocess.DEVNULL,
         )
         if code := await process.wait():
@@ -115,16 +93,14 @@ class World:
         return {path.name for path in self.side.directory.glob("genericdp-*")}
 
     async def toggle(self, node: str) -> None:
-        """Plug a node that is absent, unplug any other."""
         if node in self.record.plugged:
             await self.host.unplug(node)
-            self.record.unplug(node, self.now())
+            self.record.unplug(node, time.monotonic())
         else:
             await self.host.plug(node)
-            self.record.plug(node, self.now())
+            self.record.plug(node, time.monotonic())
 
     async def pause(self, step: Step) -> None:
-        """Toggle the nodes of a step while something is away."""
         for node in step.nodes:
             await self.toggle(node)
         await asyncio.sleep(step.pause)  # noqa: TID251 -- the pauses of a soak are its steps
