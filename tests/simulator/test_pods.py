@@ -218,38 +218,3 @@ async def test_without_the_plugin_a_start_needs_it_only_if_a_call_is_required(
     assert (await node.starts(asking)).given is not None
     assert node.plugin.pre_start_requests == []
     assert len(node.plugin.allocate_requests) == 1
-
-
-async def test_two_resources_that_disagree_are_merged_by_chance(node: Node) -> None:
-    """ALL-6, D9: the first one wins, and which one is first changes from start to start."""
-    for resource in (RESOURCE, OTHER):
-        plugin = node.another(resource=resource)
-        plugin.answers.allocate = [_answer(resource)]
-        await plugin.serve("a")
-    await node.kubelet.wait_for(lambda: node.kubelet.observed.lists.total() == 2)
-    asking = await node.admits(pod(thing=1, other=1))
-    winners = set()
-    for _ in range(20):
-        given = (await node.starts(asking)).given
-        assert given is not None
-        assert given.env.keys() == {"NAME", f"OF_{RESOURCE}", f"OF_{OTHER}"}
-        winner = given.env["NAME"]
-        assert [device.host_path for device in given.devices] == [f"/dev/{winner}"]
-        assert [mount.host_path for mount in given.mounts] == [f"/opt/{winner}"]
-        assert given.annotations == {"name": winner}
-        assert sorted(given.cdi) == sorted(["v/c=same", f"v/c={RESOURCE}", f"v/c={OTHER}"])
-        winners.add(winner)
-    assert winners == {RESOURCE, OTHER}
-
-
-def _answer(resource: str) -> pb.ContainerAllocateResponse:
-    """Give an answer that quarrels with that of any other resource."""
-    return pb.ContainerAllocateResponse(
-        envs={"NAME": resource, f"OF_{resource}": "1"},
-        devices=[
-            pb.DeviceSpec(container_path="/dev/x", host_path=f"/dev/{resource}", permissions="rw")
-        ],
-        mounts=[pb.Mount(container_path="/opt", host_path=f"/opt/{resource}", read_only=True)],
-        annotations={"name": resource},
-        cdi_devices=[pb.CDIDevice(name="v/c=same"), pb.CDIDevice(name=f"v/c={resource}")],
-    )

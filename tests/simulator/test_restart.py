@@ -83,7 +83,7 @@ async def test_without_a_checkpoint_nothing_is_known(node: Node) -> None:
 
 
 async def test_a_removed_directory_changes_nothing_for_a_live_stream(node: Node) -> None:
-    """KST-9: the kubelet does not look at the sockets."""
+    """KST-9: the kubelet does not read it."""
     node.kubelet.directory.joinpath("pods", "kubelet.sock").unlink()
     await node.show("a")
     for path in node.directory.glob("*.*"):

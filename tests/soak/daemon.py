@@ -34,7 +34,7 @@ _WRONG = re.compile(r"Traceback|unexpected failure|never awaited|never retrieved
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Held:
-    """What the daemon has: by its own account, and by that of the kernel."""
+    """The resources of the daemon, by its own account and by that of the kernel."""
 
     tasks: Counter[str]
     """By name, without numbers."""

@@ -57,7 +57,7 @@ class SimulatedSide:
             shutil.rmtree(self.directory, ignore_errors=True)
 
     async def lists(self) -> Lists:
-        """Give what it has been told last of each resource."""
+        """Give what it has been sent last of each resource."""
         known = {**self.kubelet.observed.registrations}
         return {_kind(name): self.kubelet.devices(name) for name in known}
 
