@@ -83,18 +83,6 @@ async def test_a_resource_that_is_refused_does_not_touch_the_others(world: World
         await world.listed("example.com/modem", "ttyACM0")
 
 
-async def test_a_kubelet_that_comes_late_is_waited_for(world: World) -> None:
-    """K7: absent at start: no exit, no loop; registered as soon as it is there."""
-    async with world.serving(serial(), timing=PATIENT) as daemon:
-        await daemon.log.says("waiting for a kubelet")
-        world.host.plug("ttyUSB1")  # one more pass: whatever would have been tried is over by then
-        await daemon.offers(SERIAL, ttyUSB0="", ttyUSB1="")
-        assert daemon.log.count("registering again") == 0
-        assert list(world.kubelet.directory.iterdir()) == []
-        async with world.kubelet:
-            await world.listed(SERIAL, "ttyUSB0", "ttyUSB1")
-
-
 async def test_a_kubelet_frozen_within_register_completes_it_when_it_goes_on(world: World) -> None:
     """REG-2, REG-9c: the server keeps serving; the late registration is ours, with one stream."""
     async with world.kubelet:

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,7 +27,6 @@ class Answers:
     preferred_available: bool = False
     allocate: list[pb.ContainerAllocateResponse] | None = None
     allocate_error: str | None = None
-    preferred: list[str] = field(default_factory=list)
     preferred_error: str | None = None
     pre_start_error: str | None = None
     pre_start_hangs: bool = False
@@ -46,7 +45,6 @@ class BarePlugin(rpc.DevicePluginServicer):
         self.name = name or f"plugin-{next(_numbers)}.sock"
         self.answers = Answers()
         self.options_asked = asyncio.Event()
-        self.preferred_requests: list[pb.ContainerPreferredAllocationRequest] = []
         self.allocate_requests: list[pb.AllocateRequest] = []
         self.pre_start_requests: list[list[str]] = []
         self.streams = 0
@@ -135,10 +133,8 @@ class BarePlugin(rpc.DevicePluginServicer):
     async def GetPreferredAllocation(
         self, request: pb.PreferredAllocationRequest, context: Any
     ) -> pb.PreferredAllocationResponse:
-        self.preferred_requests.extend(request.container_requests)
         await _fail(context, self.answers.preferred_error)
-        answer = pb.ContainerPreferredAllocationResponse(deviceIDs=self.answers.preferred)
-        return pb.PreferredAllocationResponse(container_responses=[answer])
+        return pb.PreferredAllocationResponse()
 
     async def Allocate(self, request: pb.AllocateRequest, context: Any) -> pb.AllocateResponse:
         self.allocate_requests.append(request)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-from genericdp.errors import KubeletError
 from genericdp.kubelet.podresources import list_pods, pod_holders
 from tests.simulator.bare_plugin import RESOURCE
 from tests.simulator.node import Node, pod
@@ -39,15 +37,3 @@ async def test_a_kubelet_that_has_just_started_knows_no_pods(node: Node) -> None
     assert await holders(node) == {}
     node.kubelet.admitter.sources_ready = True
     assert await holders(node) == {"a": ("pod default/one",)}
-
-
-async def test_a_killed_kubelet_leaves_its_socket_and_the_next_one_takes_it(node: Node) -> None:
-    socket = node.directory / "pods" / "kubelet.sock"
-    await node.kubelet.crash()
-    assert socket.is_socket()
-    with pytest.raises(KubeletError, match="no answer at"):
-        await holders(node)
-    await node.kubelet.start()
-    assert await holders(node) == {}
-    await node.kubelet.stop()
-    assert not socket.exists()

@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 from genericdp.kubelet.api import deviceplugin_pb2 as pb
 from genericdp.simulator.client import MAX_LIST_BYTES
-from genericdp.simulator.pods import Container, Pod
 from tests.simulator.bare_plugin import RESOURCE
 from tests.simulator.node import Node, impatient, pod
 
-OTHER = "example.com/other"
 NONE_HEALTHY = f"no healthy devices present; cannot allocate unhealthy devices {RESOURCE}"
 
 
@@ -62,18 +60,6 @@ async def test_a_stream_that_ends_is_never_opened_again(node: Node, end: str) ->
             await node.plugin.stop()
     await node.has(a="Unhealthy")
     assert (node.kubelet.streams(RESOURCE), node.plugin.streams) == (0, 1)
-
-
-async def test_one_call_for_each_container_and_resource(node: Node) -> None:
-    """ALL-1: one container request in each call."""
-    await node.show("a", "b", "c", "d")
-    await node.serve("x", resource=OTHER)
-    limits = {RESOURCE: 1, OTHER: 1, "cpu": 3}
-    two = Container(name="one", limits={RESOURCE: 2}), Container(name="two", limits=limits)
-    asking = await node.admits(Pod(uid="pod", containers=two))
-    requests = [request.container_requests for request in node.plugin.allocate_requests]
-    assert [[len(container.devices_ids) for container in call] for call in requests] == [[2], [1]]
-    assert node.held_by(asking).keys() == {RESOURCE, OTHER}
 
 
 async def test_ids_come_in_random_order(node: Node) -> None:
@@ -129,44 +115,6 @@ async def test_a_pod_is_refused_in_the_kubelets_words(node: Node) -> None:
     node.plugin.show(unhealthy=["a"])
     await node.has(a="Unhealthy")
     assert [await node.refuses(pod(thing=amount)) for amount in (0, 1)] == [NONE_HEALTHY] * 2
-
-
-@pytest.mark.parametrize(
-    ("preferred", "wanted"),
-    [(["c", "d"], {"c", "d"}), (["c", "nonsense", "c"], {"c"}), ([], set())],
-)
-async def test_what_the_plugin_prefers_is_taken_and_the_rest_made_up(
-    node: Node, preferred: list[str], wanted: set[str]
-) -> None:
-    """PRF-1, PRF-3: unknown ids and repeats are ignored."""
-    node.plugin.answers.preferred_available = True
-    node.plugin.answers.preferred = preferred
-    await node.show("a", "b", "c", "d", unhealthy=1)
-    held = node.held_by(await node.admits(pod(thing=2)))[RESOURCE]
-    assert wanted <= held <= {"a", "b", "c", "d"}
-    assert len(held) == 2
-    (request,) = node.plugin.preferred_requests
-    assert sorted(request.available_deviceIDs) == ["a", "b", "c", "d"]
-    assert (list(request.must_include_deviceIDs), request.allocation_size) == ([], 2)
-
-
-async def test_of_too_many_preferred_ids_some_are_taken_and_none_if_the_plugin_did_not_say_so(
-    node: Node,
-) -> None:
-    """PRF-1, PRF-3, REG-7: which ones is chance."""
-    node.plugin.answers.preferred_available = True
-    node.plugin.answers.preferred = ["b", "c", "d"]
-    await node.show("a", "b", "c", "d")
-    taken: set[str] = set()
-    for number in range(20):
-        asking = await node.admits(pod(str(number), thing=1))
-        taken |= node.held_by(asking)[RESOURCE]
-        node.kubelet.admitter.remove(asking)
-    assert len(taken) > 1
-    assert taken <= {"b", "c", "d"}
-    silent = await node.serve("e")
-    await node.admits(pod("silent", thing=1))
-    assert silent.preferred_requests == []
 
 
 async def test_a_failed_preference_refuses_the_pod(node: Node) -> None:

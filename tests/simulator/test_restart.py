@@ -80,13 +80,3 @@ async def test_without_a_checkpoint_nothing_is_known(node: Node) -> None:
     checkpoint.unlink()
     await node.kubelet.start()
     assert node.held_by(await node.admits(pod(thing=1))) == {}
-
-
-async def test_a_removed_directory_changes_nothing_for_a_live_stream(node: Node) -> None:
-    """KST-9: the kubelet does not read it."""
-    node.kubelet.directory.joinpath("pods", "kubelet.sock").unlink()
-    await node.show("a")
-    for path in node.directory.glob("*.*"):
-        path.unlink()
-    node.plugin.show("a", "b")
-    await node.has(a="Healthy", b="Healthy")
