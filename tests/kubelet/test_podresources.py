@@ -106,12 +106,17 @@ def test_an_answer_is_read_as_protobuf_reads_it(pods: list[api.PodResources]) ->
     }
 
 
+def answer_with(count: int) -> bytes:
+    devices = api.ContainerDevices(resource_name="x", device_ids=[f"{i:x}" for i in range(count)])
+    return answer_of(api.PodResources(containers=[api.ContainerResources(devices=[devices])]))
+
+
 def test_the_most_names_take_little_memory() -> None:
-    names = [f"{i:x}" for i in range(160_000)]
-    devices = api.ContainerDevices(resource_name="x", device_ids=names)
-    answer = answer_of(api.PodResources(containers=[api.ContainerResources(devices=[devices])]))
-    with little_memory(), pytest.raises(KubeletError, match="more than 150,000 strings"):
+    answer = answer_with(15_000)
+    with little_memory(0.1):
         pod_holders(answer)
+    with pytest.raises(KubeletError, match="more than 150,000 strings"):
+        pod_holders(answer_with(150_000))
 
 
 MALFORMED = "is not a ListPodResourcesResponse"
