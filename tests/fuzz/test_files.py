@@ -186,7 +186,7 @@ def test_whatever_sysfs_and_dev_hold_a_pass_goes_on_and_lists_come(tmp_path: Pat
             _look(Root(copy), f"/{paths[len(data) % len(paths)]}", loaded.resources)
 
     seeds = [*_host_seeds(machine, paths)]
-    attempt(run, seeds, [*OF_HOSTS, b"9" * 30, b"9" * 4400], corpus="host")
+    attempt(run, seeds, [*OF_HOSTS, b"9" * 30, b"9" * 4400])
 
 
 def _host_seeds(machine: Path, paths: list[str]) -> Iterator[bytes]:
@@ -194,6 +194,8 @@ def _host_seeds(machine: Path, paths: list[str]) -> Iterator[bytes]:
         file = machine / path
         if path.endswith("uevent") or "/udev/data/" in path:
             yield b"2%c\0" % at + file.read_bytes()
+            for line in (b"I:%s\n", b"E:MAJOR=%s\n", b"MAJOR=%s\n"):
+                yield b"2%c\0" % at + file.read_bytes() + line % (b"9" * 4400)
         elif path.startswith("dev/ttyUSB"):
             yield b"5%ctty\xff\0" % at
             yield b"6%c\xfe\0" % at + os.fsencode(file.name)

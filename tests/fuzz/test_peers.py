@@ -192,6 +192,7 @@ def test_any_answer_of_an_api_server_is_objects_or_a_declared_error() -> None:
         sized(gzip.compress(LIST)).replace(b"\r\n", b"\r\nContent-Encoding: gzip\r\n", 1),
         HEAD + chunk,
         sized(REFUSAL).replace(b"200 OK", b"403 Forbidden\r\nRetry-After: 3"),
+        sized(REFUSAL).replace(b"200 OK", b"403 Forbidden\r\nRetry-After: \xb2"),
         b"\x15\x03\x01\x00\x02\x02\x16",
     ]
     with asyncio.Runner() as runner:
