@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import inf
@@ -104,25 +104,19 @@ FREE: dict[str, dict[str, tuple[str]]] = {}
 HELD = holding("ttyUSB0")
 
 
+LATE = [(65.0, FREE), (75.0, FREE)]
+
+
 @pytest.mark.parametrize(
     ("answers", "is_free"),
     [
-        pytest.param([], False, id="no answer"),
-        pytest.param([(65.0, FREE)], False, id="one answer"),
-        pytest.param([(65.0, FREE), (75.0, FREE)], True, id="two answers"),
-        pytest.param([(64.9, FREE), (75.0, FREE)], False, id="the first one too early"),
-        pytest.param([(64.9, FREE), (65.0, FREE), (75.0, FREE)], True, id="the first one again"),
+        pytest.param(LATE[:1], False, id="one answer"),
+        pytest.param(LATE, True, id="two answers"),
+        pytest.param([(64.9, FREE), LATE[1]], False, id="the first one too early"),
         pytest.param([(65.0, FREE), (74.9, FREE)], False, id="too close together"),
-        pytest.param([(65.0, FREE), (74.9, FREE), (75.0, FREE)], True, id="in close succession"),
-        pytest.param([(65.0, HELD), (75.0, FREE)], False, id="held at first"),
-        pytest.param([(65.0, FREE), (75.0, HELD), (85.0, FREE)], False, id="held in between"),
-        pytest.param([(65.0, HELD), (75.0, FREE), (85.0, FREE)], True, id="the pod has ended"),
+        pytest.param([LATE[0], (75.0, HELD), (85.0, FREE)], False, id="held in between"),
         pytest.param([(65.0, FREE), (75.0, holding("ttyUSB0::3"))], False, id="a share is held"),
-        pytest.param(
-            [(at, holding("ttyUSB1") | holding("ttyUSB0", name="other/x")) for at in (65.0, 75.0)],
-            True,
-            id="others are held",
-        ),
+        pytest.param([(at, holding("ttyUSB1")) for at, _ in LATE], True, id="another is held"),
     ],
 )
 def test_two_late_answers_without_it_prove_that_a_device_is_free(
@@ -208,27 +202,6 @@ def test_the_kubelet_is_asked_more_often_while_something_waits_for_its_answer() 
     assert daemon.ledger.due(310.0) == 320.0
 
 
-def test_an_answer_is_news_only_if_something_waits_for_it() -> None:
-    daemon = Daemon()
-    daemon.look(TTY0, now=0.0)
-    assert daemon.answer(1.0), "the first one shows who holds what"
-    assert not daemon.answer(2.0)
-    assert not daemon.answer(3.0, HELD)
-    daemon.resources = [RENAMED]
-    daemon.look(TTY0, now=4.0)
-    assert daemon.answer(5.0, HELD)
-
-
-def test_what_is_free_leaves_the_file_and_what_may_be_held_does_not(tmp_path: Path) -> None:
-    daemon = Daemon(directory=tmp_path)
-    daemon.look(TTY0, TTY1, now=0.0)
-    daemon.look(now=5.0)
-    for asked_at in (65.0, 75.0):
-        daemon.answer(asked_at, HELD)
-    daemon.look(now=305.0)
-    assert [record["id"] for record in _records(tmp_path)] == ["ttyUSB0"]
-
-
 def test_the_file_is_written_only_when_what_it_says_changes(tmp_path: Path) -> None:
     daemon = Daemon(directory=tmp_path)
     daemon.look(TTY0, now=0.0)
@@ -305,21 +278,14 @@ GOOD: dict[str, Any] = {
 }
 
 
-def _damaged(keys: tuple[str | int, ...], value: Any) -> bytes:  # JSON
-    document = json.loads(json.dumps(GOOD))
-    at = document
-    for key in keys[:-1]:
-        at = at[key]
-    if value is ...:
-        del at[keys[-1]]
-    else:
-        at[keys[-1]] = value
-    return json.dumps(document).encode()
+def _damaged(old: str, new: str) -> bytes:
+    text = json.dumps(GOOD)
+    assert old in text
+    return text.replace(old, new).encode()
 
 
-@pytest.mark.parametrize("changes", [{}, {"version": 2, "more": []}], ids=["good", "of later"])
-def test_a_file_is_read(changes: dict[str, Any], tmp_path: Path) -> None:
-    (tmp_path / "ledger.json").write_text(json.dumps(GOOD | changes))
+def test_a_file_of_a_later_version_is_read(tmp_path: Path) -> None:
+    (tmp_path / "ledger.json").write_text(json.dumps(GOOD | {"version": 2, "more": []}))
     daemon = Daemon(directory=tmp_path)
     (held,) = daemon.ledger.held(0.0)
     assert (held.name.resource, held.name.device_id, held.is_known) == (NAME, "ttyUSB0", False)
@@ -329,23 +295,13 @@ def test_a_file_is_read(changes: dict[str, Any], tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        *(b"", b"{", b"\xff", b"null", b"[]", b"{}", b"[" * 100_000),
+        *(b"", b"{", b"\xff" * 1_000_000, b"null", b"{}", b"[" * 100_000),
         b" " * (16 * 1024 * 1024 + 1),
-        _damaged(("version",), 0),
-        b"\xff" * 1_000_000,
-        _damaged(("version",), ...),
-        _damaged(("devices",), {"a": 1}),
-        _damaged(("devices", 0), "ttyUSB0"),
-        _damaged(("devices", 0, "id"), ...),
-        _damaged(("devices", 0, "id"), 7),
-        _damaged(("devices", 0, "replicas"), "many"),
-        json.dumps(GOOD).replace('"replicas": 1', '"replicas": 1e999').encode(),
-        _damaged(("devices", 0, "identities"), None),
-        _damaged(("devices", 0, "identities", 0, "location"), ""),
-        _damaged(("devices", 0, "identities", 0, "part"), None),
-        _damaged(("devices", 0, "identities", 0, "unique"), []),
-        _damaged(("devices", 0, "identities", 0, "unique", "usb serial"), 1),
-        _damaged(("devices", 0, "identities", 0, "kernelName"), ...),
+        _damaged('"version": 1', '"version": 0'),
+        _damaged('"replicas": 1', '"replicas": 1e999'),
+        _damaged('"id": "ttyUSB0", ', ""),
+        _damaged('"location": "usb 0000:00:14.0/2-1"', '"location": ""'),
+        _damaged('"usb serial": "A1"', '"usb serial": 1'),
     ],
 )
 def test_a_damaged_file_is_kept_under_another_name(
@@ -361,21 +317,8 @@ def test_a_damaged_file_is_kept_under_another_name(
     assert [record["id"] for record in _records(tmp_path)] == ["ttyUSB0"]
 
 
-def test_devices_of_others_in_an_answer_take_no_memory() -> None:
-    shares = dict.fromkeys(map(str, range(300_000)), (POD,))
-    answer = PodHolders(asked_at=1.0, holders={NAME: shares, "example.com/other": shares})
-    ledger = Ledger(None, TIMING)
-    with little_memory():
-        ledger.take(answer)
-
-
-@pytest.mark.parametrize(
-    "content",
-    ["[" + "{}," * 5_000_000 + "{}]", '["\U0001f600' + "a" * 16_000_000 + '"]'],
-    ids=["tiny values", "wide characters"],
-)
-def test_a_small_file_does_not_become_large_in_memory(content: str, tmp_path: Path) -> None:
-    (tmp_path / "ledger.json").write_text(content)
+def test_a_small_file_does_not_become_large_in_memory(tmp_path: Path) -> None:
+    (tmp_path / "ledger.json").write_text("[" + "{}," * 5_000_000 + "{}]")
     with little_memory():
         Daemon(directory=tmp_path)
     assert (tmp_path / "ledger.json.bad").exists()
@@ -392,35 +335,24 @@ def test_a_damaged_file_that_cannot_be_renamed_is_no_reason_to_end(
     assert [record["id"] for record in _records(tmp_path)] == ["ttyUSB0"]
 
 
-TEXTS = st.text(max_size=20)
-IDENTITIES = st.builds(
-    HardwareIdentity,
-    location=st.text(min_size=1, max_size=20),
-    part=TEXTS,
-    unique=st.dictionaries(TEXTS, TEXTS, max_size=3).map(
-        lambda numbers: tuple(sorted(numbers.items()))
-    ),
-    model=TEXTS,
-    is_unreadable=st.booleans(),
-    kernel_name=TEXTS,
-    is_ambiguous=st.booleans(),
-)
+ODD = "\n\0\u2028 ü \U0001f600\udcff"
 
 
-@given(identities=st.lists(IDENTITIES, min_size=1, max_size=4, unique=True))
-@settings(max_examples=examples(50))
-def test_whatever_hardware_says_of_itself_is_read_back(identities: list[HardwareIdentity]) -> None:
-    records = as_record(identities)
-    document = {"version": 1, "devices": [GOOD["devices"][0] | {"identities": records}]}
-    with TemporaryDirectory() as directory:
-        (Path(directory) / "ledger.json").write_text(json.dumps(document))
-        daemon = Daemon(directory=Path(directory))
-        (held,) = daemon.ledger.held(0.0)
-        assert held.identities == tuple(identities)
-        daemon.look(TTY1, now=0.0)
-        daemon.restart(now=1.0)
-        found = {held.name.device_id: held.identities for held in daemon.ledger.held(1.0)}
-    assert found["ttyUSB0"] == tuple(identities)
+@pytest.mark.parametrize(("unique", "flag"), [((), True), (((ODD, ODD), ("z", "")), False)])
+def test_what_hardware_says_of_itself_is_read_back(
+    unique: tuple[tuple[str, str], ...], flag: bool, tmp_path: Path
+) -> None:
+    identity = HardwareIdentity(
+        location=ODD, part=ODD, unique=unique, model=ODD,
+        is_unreadable=flag, kernel_name=ODD, is_ambiguous=not flag,
+    )  # fmt: skip
+    devices = [GOOD["devices"][0] | {"identities": as_record([identity])}]
+    (tmp_path / "ledger.json").write_text(json.dumps(GOOD | {"devices": devices}))
+    daemon = Daemon(directory=tmp_path)
+    daemon.look(TTY1, now=0.0)
+    daemon.restart(now=1.0)
+    found = {held.name.device_id: held.identities for held in daemon.ledger.held(1.0)}
+    assert found["ttyUSB0"] == (identity,)
 
 
 def test_a_pod_that_has_another_device_now_has_lost_nothing() -> None:
@@ -455,19 +387,8 @@ PAUSES = (1.0, 9.0, 10.0, 20.0, 61.0, 310.0)
 STEPS = 150
 
 
-class Pod(NamedTuple):
-    """A pod and what it has."""
-
-    name: str
-    resource: str
-    share: str
-    path: str
-    """Of the hardware."""
-    admitted_at: float
-
-
-class Offer(NamedTuple):
-    """A share that the kubelet could give to a pod."""
+class Share(NamedTuple):
+    """A share of some hardware, which a pod has or can get."""
 
     resource: str
     share: str
@@ -480,72 +401,64 @@ class Node:
     def __init__(self, directory: Path, random: Random) -> None:
         self.random = random
         self.now = 1000.0
-        self.plugged = dict.fromkeys(TTYS)
-        self.pods: dict[str, Pod] = {}
-        self.started = 0
+        self.plugged = set(TTYS)
+        self.pods: dict[str, Share] = {}
+        self.admitted_at: dict[str, float] = {}
         self.kubelet, self.kubelet_since = 1, 0.0
         self.daemon = Daemon(directory=directory)
         self.look()
 
     def look(self) -> None:
-        self.daemon.look(*self.plugged, now=self.now)
-        self.check()
+        """Check that what a pod has may be held, and is offered under no other name."""
+        self.daemon.look(*sorted(self.plugged, key=TTYS.index), now=self.now)
+        held, offers = self.held(), self.offers()
+        for pod in self.pods.values():
+            assert pod[:2] in held
+            assert [offer for offer in offers if offer.path == pod.path and offer != pod] == []
 
-    def step(self) -> None:
-        """Let something happen."""
-        events = {
-            self.time_passes: 1,
-            self.the_kubelet_answers: 8,
-            self.a_device_comes_or_goes: 3,
-            self.the_config_is_edited: 3,
-            self.a_pod_starts: 5,
-            self.a_pod_ends: 2,
-            self.the_kubelet_restarts: 1,
-            self.the_daemon_restarts: 1,
-        }
-        (event,) = self.random.choices(list(events), weights=list(events.values()))
-        event()
+    def held(self) -> set[tuple[str, str]]:
+        return {held.name[:2] for held in self.daemon.ledger.held(self.now)}
+
+    def offers(self) -> list[Share]:
+        return [
+            Share(name, share, listed.device.path)
+            for name, offered in self.daemon.lists.items()
+            for listed in offered.devices.values()
+            for share in offered_shares(listed)
+        ]
 
     def time_passes(self) -> None:
         self.now += self.random.choice(PAUSES)
-        self.look()
 
     def the_kubelet_answers(self) -> None:
-        """Ask it, once it surely knows its pods."""
+        """Once it surely knows its pods, though perhaps not those that have just been admitted."""
         self.now += self.random.choice(PAUSES[:-1])
         if self.now - self.kubelet_since < TIMING.pods_known:
             return
-        hides_new_pods = self.random.random() < 0.7
+        hidden_since = self.now - TIMING.pods_known * (self.random.random() < 0.7)
         holders: dict[str, dict[str, tuple[str, ...]]] = {}
-        for pod in self.pods.values():
-            if not hides_new_pods or self.now - pod.admitted_at >= TIMING.pods_known:
-                holders.setdefault(pod.resource, {})[pod.share] = (pod.name,)
+        for name, pod in self.pods.items():
+            if self.admitted_at[name] <= hidden_since:
+                holders.setdefault(pod.resource, {})[pod.share] = (name,)
         self.daemon.answer(self.now, holders, kubelet=(1, 1, self.kubelet))
-        self.look()
 
     def a_device_comes_or_goes(self) -> None:
-        file = self.random.choice(TTYS)
-        if file in self.plugged:
-            del self.plugged[file]
-        else:
-            self.plugged[file] = None
-        self.look()
+        self.plugged ^= {self.random.choice(TTYS)}
 
     def the_config_is_edited(self) -> None:
         self.daemon.resources = self.random.choice(CONFIGS)
-        self.look()
 
     def a_pod_starts(self) -> None:
-        taken = {(pod.resource, pod.share) for pod in self.pods.values()}
-        free = [offer for offer in self.offers() if (offer.resource, offer.share) not in taken]
+        taken = {pod[:2] for pod in self.pods.values()}
+        free = [offer for offer in self.offers() if offer[:2] not in taken]
         if free:
-            self.started += 1
-            name = f"pod default/p{self.started}"
-            self.pods[name] = Pod(name, *self.random.choice(free), admitted_at=self.now)
+            name = f"pod default/p{len(self.admitted_at)}"
+            self.pods[name] = self.random.choice(free)
+            self.admitted_at[name] = self.now
 
     def a_pod_ends(self) -> None:
         if self.pods:
-            del self.pods[self.random.choice(sorted(self.pods))]
+            del self.pods[self.random.choice([*self.pods])]
 
     def the_kubelet_restarts(self) -> None:
         self.kubelet += 1
@@ -554,41 +467,26 @@ class Node:
     def the_daemon_restarts(self) -> None:
         self.now += self.random.choice(PAUSES)
         self.daemon.restart(self.now)
-        self.look()
 
-    def offers(self) -> Iterator[Offer]:
-        for name, offered in self.daemon.lists.items():
-            for listed in offered.devices.values():
-                for share in offered_shares(listed):
-                    yield Offer(name, share, listed.device.path)
-
-    def check(self) -> None:
-        """Check that what a pod has may be held, and is offered under no other name."""
-        held = {held.name[:2] for held in self.daemon.ledger.held(self.now)}
-        for pod in self.pods.values():
-            assert (pod.resource, pod.share) in held, pod
-            for offer in self.offers():
-                is_its_own = (pod.resource, pod.share) == (offer.resource, offer.share)
-                assert pod.path != offer.path or is_its_own, (pod, offer)
-
-    def check_the_end(self) -> None:
-        """Check that without pods everything comes to be offered under its present name."""
+    def all_pods_end(self) -> None:
+        """Check that everything comes to be offered under its present name."""
         self.pods.clear()
         self.kubelet_since = self.now - TIMING.pods_known
         for seconds in (10, 60, 10, 300, 60, 10, 60, 10):
             self.now += seconds
             self.daemon.answer(self.now, kubelet=(1, 1, self.kubelet))
             self.look()
-        wanted = Daemon(resources=self.daemon.resources)
-        wanted.look(*self.plugged, now=self.now)
-        names = {
-            (name, device_id)
-            for name, offered in wanted.lists.items()
-            for device_id in offered.devices
-        }
-        assert {(offer.resource, offer.share) for offer in self.offers()} == names
-        held = {held.name[:2] for held in self.daemon.ledger.held(self.now)}
-        assert held == names
+        started = Daemon(resources=self.daemon.resources)
+        started.look(*sorted(self.plugged, key=TTYS.index), now=self.now)
+        names = {(name, own) for name, offered in started.lists.items() for own in offered.devices}
+        assert {offer[:2] for offer in self.offers()} == self.held() == names
+
+
+WEIGHTS = {
+    Node.time_passes: 1, Node.the_kubelet_answers: 8, Node.a_device_comes_or_goes: 3,
+    Node.the_config_is_edited: 3, Node.a_pod_starts: 5, Node.a_pod_ends: 2,
+    Node.the_kubelet_restarts: 1, Node.the_daemon_restarts: 1,
+}  # fmt: skip
 
 
 @pytest.mark.slow
@@ -597,7 +495,8 @@ class Node:
 def test_what_a_pod_has_is_held_until_it_ends_and_then_free(seed: int) -> None:
     """A kubelet may not list a pod for a minute after it has admitted that pod."""
     with TemporaryDirectory() as directory:
-        life = Node(Path(directory), Random(seed))
-        for _ in range(STEPS):
-            life.step()
-        life.check_the_end()
+        node = Node(Path(directory), random := Random(seed))
+        for happen in random.choices([*WEIGHTS], [*WEIGHTS.values()], k=STEPS):
+            happen(node)
+            node.look()
+        node.all_pods_end()
