@@ -6,43 +6,17 @@ import asyncio
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from genericdp import logs
-from genericdp.config.files import Loaded
-from genericdp.config.reload import ConfigState
-from genericdp.errors import Problem
 from genericdp.logs import QueuedLines
-from genericdp.observed import Observed
-from genericdp.process.run import Commands
-from genericdp.settings import Settings
-from genericdp.status.endpoints import Endpoints
-from genericdp.status.state import Events, Sources
-from genericdp.supervisor import Supervisor
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
-
-from tests.status.states import declared
-
-EVIL = "a\x1b]0;owned\x07\u202egnp\x9b31m\r\nready\n\u2028\x00\x7f\udcff"
-STRINGS = st.text(st.characters(exclude_categories=()))
 
 log = logging.getLogger("test")
-
-
-@pytest.fixture(autouse=True)
-def _restore() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:], root.level = handlers, level
 
 
 def test_a_text_line_names_the_resource_and_is_one_line_whatever_is_said(
@@ -55,12 +29,16 @@ def test_a_text_line_names_the_resource_and_is_one_line_whatever_is_said(
     logs.resource_name.reset(token)
     log.warning("gone", extra={"resource": "example.com/b"})
     log.debug("not shown")
-    log.info("%s", "full\0/a\x1b[2J\nb\r\x85\u2028\u202e ü\udcff", extra={"resource": "a/b"})
+    log.info("%s", "full\0/a\x1b[2J\nb\r\x85\u2028\u202e ü\udcff", extra={"resource": "\x1bb"})
+    log.error("failed", exc_info=OSError("\x1b[2J\r\u202e"))
     lines = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00", lines[0].split()[0])
     assert [line.split(maxsplit=1)[1] for line in lines] == [
         "info    example.com/a: 3 devices",
         "warning example.com/b: gone",
-        r"info    a/b: full\x00/a\x1b[2J\nb\r\x85\u2028\u202e ü\xff",
+        r"info    \x1bb: full\x00/a\x1b[2J\nb\r\x85\u2028\u202e ü\xff",
+        "error   failed",
+        r"\x1b[2J\r\u202e",
     ]
 
 
@@ -85,24 +63,6 @@ def test_a_json_line_is_one_object_that_is_safe_on_a_terminal(
     ]  # fmt: skip
     assert "resource" not in failed
     assert "ValueError: invalid literal" in failed["exception"]
-
-
-def test_any_handler_can_have_resource_and_device_of_a_line() -> None:
-    kept: list[logging.LogRecord] = []
-
-    class Keeping(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            kept.append(record)
-
-    handler = Keeping()
-    handler.addFilter(logs.add_subject)
-    logging.getLogger().handlers[:] = [handler]
-    token = logs.resource_name.set("example.com/a")
-    log.warning("within its task")
-    logs.resource_name.reset(token)
-    log.warning("elsewhere", extra={"device": "tty0"})
-    found = [(vars(record)["resource"], vars(record)["device"]) for record in kept]
-    assert found == [("example.com/a", ""), ("", "tty0")]
 
 
 def test_what_libraries_say_for_their_own_developers_is_not_shown(
@@ -210,53 +170,3 @@ def test_a_log_that_is_closed_is_no_trouble(pipe: tuple[int, int], closed: int) 
     for _ in range(3):
         log.info("no reader is there")
     handler.flush()
-
-
-@pytest.mark.parametrize(
-    ("seconds", "said"),
-    [(0, "1970-01-01T00:00:00.000+00:00"), (1_795_287_600.5, "2026-11-21T19:00:00.500+00:00")],
-)
-def test_a_time_has_its_zone_and_milliseconds(seconds: float, said: str) -> None:
-    assert logs.timestamp(seconds) == said
-
-
-@pytest.mark.parametrize("log_format", ["text", "json"])
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(text=STRINGS, subject=STRINGS, error=STRINGS)
-@example(text=EVIL, subject=EVIL, error=EVIL)
-def test_the_log_is_printable(
-    log_format: str, text: str, subject: str, error: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    capsys.readouterr()
-    logs.set_up(log_format=log_format, level="info")
-    about = {"resource": subject, "device": subject}
-    log.warning("%s", text, extra=about)
-    log.error("failed", exc_info=OSError(error), extra=about)
-    logs.flush()
-    lines = capsys.readouterr().err.removesuffix("\n").split("\n")
-    assert all(line.isprintable() for line in lines)
-    assert lines[0].startswith("{" if log_format == "json" else "2")
-    assert "warning" in lines[0]
-    assert "failed" in lines[1]
-
-
-@given(name=STRINGS, path=STRINGS, message=STRINGS)
-@example(name=EVIL, path=EVIL, message=EVIL)
-def test_what_readyz_says_is_a_printable_line_for_each_reason(
-    name: str, path: str, message: str
-) -> None:
-    nowhere = Path("/nonexistent")
-    directories: dict[str, Any] = dict.fromkeys(
-        ("kubelet_directory", "cdi_directory", "root"), nowhere
-    )
-    own = Settings(configs=(), node_name="n", **directories)
-    supervisor = Supervisor(own, commands=Commands())
-    supervisor.resources.value = (replace(declared(), name=name),)
-    problem = Problem(file=path, line=1, column=1, path=path, message=message)
-    config = Observed(ConfigState(refused=Loaded(problems=(problem,))))
-    sources = Sources(supervisor=supervisor, config=config, events=Events(), started=0.0)
-    response = asyncio.run(Endpoints(sources).respond("/readyz"))
-    lines = response.body.decode().removesuffix("\n").split("\n")
-    assert response.status == 503
-    assert len(lines) == 2
-    assert all(line.isprintable() for line in lines)
