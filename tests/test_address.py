@@ -37,28 +37,16 @@ def test_what_is_none_is_named(text: str) -> None:
     with pytest.raises(ValueError, match=r"is no|is greater than 65535") as caught:
         parse_listen_address(text)
     assert repr(text) in str(caught.value)
-
-
-def test_an_ipv4_address_in_ipv6_clothes_is_told_what_was_meant() -> None:
-    with pytest.raises(ValueError, match=r"give 127\.0\.0\.1 instead"):
-        parse_listen_address("[::ffff:7f00:1]:9733")
+    assert ("give 127.0.0.1 instead" in str(caught.value)) is ("ffff" in text)
 
 
 @given(st.text(alphabet="0123456789.:[]%abclo", max_size=24))
-def test_what_is_taken_is_written_as_it_was_meant(text: str) -> None:
+def test_what_is_taken_is_written_as_it_was_meant_and_can_be_asked(text: str) -> None:
     try:
         address = parse_listen_address(text)
     except ValueError:
         return
     assert parse_listen_address(str(address)) == address
-
-
-@given(st.text(alphabet="0123456789.:[]%abclo", max_size=24))
-def test_where_one_can_listen_one_can_ask(text: str) -> None:
-    try:
-        address = parse_listen_address(text)
-    except ValueError:
-        return
     if address.port:
         host = address.host or "127.0.0.1"
         assert parse_server_address(text) == Address(host=host, port=address.port)

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
-from genericdp.errors import KubeletError, Problem, UsageError, ungrouped
+from genericdp.errors import KubeletError, UsageError, ungrouped
 from genericdp.printing import printable
-from genericdp.repeat import explained
 from hypothesis import given
 from hypothesis import strategies as st
-
-
-def test_a_problem_is_a_line_that_editors_jump_to() -> None:
-    problem = Problem(
-        file="x.yaml", line=5, column=13, path=".a[1]", message="wrong", hint="do it so"
-    )
-    assert str(problem) == "x.yaml:5:13: .a[1]: wrong (do it so)"
-    assert str(Problem(file="x", line=1, column=1, path="", message="wrong")) == "x:1:1: wrong"
 
 
 async def fail(error: Exception) -> None:
@@ -34,13 +24,6 @@ async def test_an_error_of_ours_comes_alone_out_of_nested_groups() -> None:
                     inner.create_task(fail(UsageError("do this")))
 
             outer.create_task(nested())
-
-
-async def test_an_error_of_the_system_comes_alone_out_of_a_group(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError) as caught:
-        async with ungrouped(), asyncio.TaskGroup() as tasks:
-            tasks.create_task(asyncio.to_thread((tmp_path / "x").read_bytes))
-    assert explained(caught.value, "") == f"{tmp_path}/x: no such file or directory"
 
 
 async def test_a_mistake_of_ours_keeps_its_traceback_and_its_group() -> None:

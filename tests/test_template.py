@@ -6,8 +6,6 @@ from itertools import product
 import pytest
 from genericdp.glob import escape, matches
 from genericdp.template import (
-    Reference,
-    Template,
     TemplateSyntaxError,
     UnusableValueError,
     bind,
@@ -56,40 +54,6 @@ def _lookup(scope: str, name: str) -> str | None:
     return VALUES.get((scope, name))
 
 
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("", ()),
-        ("plain $5 $", ("plain $5 $",)),
-        ("$(device.path)", (Reference(scope="device", name="path"),)),
-        ("a$(usb.port)b", ("a", Reference(scope="usb", name="port", offset=1), "b")),
-        ("$(usb.serial:-none)", (Reference(scope="usb", name="serial", default="none"),)),
-        ("$(usb.serial:-)", (Reference(scope="usb", name="serial", default=""),)),
-        ("$(usb.serial:-$$(A))", (Reference(scope="usb", name="serial", default="$(A)"),)),
-        (
-            "$(usb.serial:-$(usb.port:-$$(x)))!",
-            (
-                Reference(
-                    scope="usb",
-                    name="serial",
-                    fallback=Reference(scope="usb", name="port", default="$(x)"),
-                ),
-                "!",
-            ),
-        ),
-        ("$(property.A:-a:-b)", (Reference(scope="property", name="A", default="a:-b"),)),
-        ("$$(device.path)", ("$(device.path)",)),
-        ("$$$(x)", ("$$(x)",)),
-        ("$(device.name)$$(x", (Reference(scope="device", name="name"), "$(x")),
-        ("$(attribute.device/vendor)", (Reference(scope="attribute", name="device/vendor"),)),
-        ("$(a.b)$(c.d)",
-         (Reference(scope="a", name="b"), Reference(scope="c", name="d", offset=6))),
-    ],
-)  # fmt: skip
-def test_a_text_is_taken_apart(text: str, parts: tuple[str | Reference, ...]) -> None:
-    assert parse(text) == Template(parts)
-
-
 @given(st.text(alphabet="$()ab.:-", max_size=30) | st.text(max_size=30))
 @example("$$(x $(device.path:-$$(x))$$(")
 def test_any_text_is_a_template_or_says_why_not(text: str) -> None:
@@ -119,6 +83,13 @@ def test_a_literal_survives_when_its_references_are_escaped(text: str) -> None:
                 "$(net.name:-none)": "none",
                 "$(usb.vendor:-none)": "",
                 "$$(device.name)": "$(device.name)",
+                "$$$(x) $5 $": "$$(x) $5 $",
+                "$(device.name)$$(x": "ttyUSB0$(x",
+                "$(net.name:-)": "",
+                "$(net.name:-a:-b)": "a:-b",
+                "$(net.name:-$$(A))": "$(A)",
+                "$(net.name:-$(usb.none:-$$(x)))!": "$(x)!",
+                "$(net.name:-$(device.name))": "ttyUSB0",
                 "$(usb.serial)": "*",
             },
         ),
@@ -238,12 +209,3 @@ def test_inserted_text_is_never_a_pattern(serial: str, other: str) -> None:
     pattern = expand(parse("/dev/$(usb.serial).*"), lambda _, __: serial, quote=escape)
     assert matches(pattern, f"/dev/{serial}.x")
     assert matches(pattern, f"/dev/{other}.x") is (serial == other)
-
-
-def test_what_is_known_later_stays_a_reference() -> None:
-    template = bind(
-        parse("a$(device.name)b$(allocation.index)c$$("), _lookup, later=("allocation",)
-    )
-    index = Reference(scope="allocation", name="index", offset=16)
-    assert template == Template(("attyUSB0b", index, "c$("))
-    assert expand(template, lambda _, __: "3") == "attyUSB0b3c$("
