@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from genericdp.devices.changes import changes
-from genericdp.devices.decide import Decision, DeviceLists, decide
+from genericdp.devices.decide import Decision, decide
 from genericdp.devices.devicelist import DeviceList
 from genericdp.devices.inventory import FoundFile, Look, natural_key
 from genericdp.model import Resource, ValueKind, ValueSource
@@ -68,8 +68,6 @@ NAMED = replace(
     names=("example.com/tty*",),
     name_template=parse("example.com/$(device.name)"),
 )
-PICKY = replace(FAILING, inject=inject(nodes("/dev/none/$(property.NO)")))
-"""Has no device in its list, for what a container should get is missing."""
 GIVING = replace(FAILING, inject=inject(nodes("$(device.path)"), nodes("/dev/x$(device.name)")))
 BRINGING = resource(
     "later", "/dev/tty3", given=inject(nodes("$(device.path)"), nodes("/dev/tty$(property.NO:-1)"))
@@ -84,15 +82,11 @@ CASES: dict[str, tuple[tuple[Resource, ...], tuple[Resource, ...], list[FoundFil
          {"tty1": ["tty1"], "tty2": ["tty2"], "later": ["tty3", "tty4"]}),
     "what had resulted from a name may fail as a resource of the next config":
         ((NAMED,), (resource("tty1", GLOB),), ttys({1, 2}), {"tty1": ["tty1"]}),
-    "candidates that it had refused stay its own":
-        ((PICKY, LATER), (PICKY, LATER), ttys({1, 3}), {"failing": [], "later": ["tty3"]}),
     "no resource gets a node that it has given":
         ((GIVING,), (resource("wanting", "/dev/xtty*"), GIVING), [*ttys({1}), EXTRA],
          {"failing": ["tty1"], "wanting": []}),
     "before its first decision no resource gets what it might match":
         ((), (FAILING, LATER), THREE, {"failing": [], "later": ["tty3"]}),
-    "what comes before it is offered":
-        ((), (LATER, FAILING), THREE, {"later": ["tty1", "tty2", "tty3"], "failing": []}),
     "a link to what it might match is withheld, too":
         ((), (FAILING, OF_LINKS), [*ttys({1}), LINK], {"failing": [], "later": []}),
     "what it might match is not brought along with something else either":
@@ -114,10 +108,6 @@ def test_a_resource_that_fails_concerns_no_other(case: str) -> None:
         previous = found.lists
 
 
-def errors(before: DeviceLists, found: Decision) -> set[str]:
-    return {change.resource for change in changes(before, found) if change.level == logging.ERROR}
-
-
 def test_it_is_told_once_and_when_it_is_over() -> None:
     files = ttys({1, 2, 3})
     before = decided([FAILING, LATER], files)
@@ -131,18 +121,6 @@ def test_it_is_told_once_and_when_it_is_over() -> None:
     assert [change.resource for change in changes(still.lists, over)] == [FAILING.name]
     assert (over.failures, over.lists[FAILING.name].undecided) == ({}, None)
     assert over.lists[FAILING.name].not_offered == ()
-
-
-def test_what_results_from_a_name_is_told_of_unless_it_has_resulted_just_before() -> None:
-    before = decided([NAMED, LATER], ttys({1, 2}))
-    after = decided([NAMED, LATER], ttys({1, 2}), before.lists, broken=GLOB)
-    assert errors(before.lists, after) == {NAMED.name, "example.com/tty1", "example.com/tty2"}
-    named = replace(NAMED, inject=inject(nodes("/dev/x$(device.name)")))
-    files = [*ttys({1, 2, 4}), EXTRA]
-    found = decided([named, LATER], files, broken="/dev/xtty2")
-    assert found.lists.keys() == {named.name, LATER.name}
-    assert errors({}, found) == {named.name}
-    assert ids(decided([named, LATER], files, found.lists), "tty1") == ["tty1"]
 
 
 class BrokenFacts(Known):
