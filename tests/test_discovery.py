@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 from genericdp.devices.inventory import Inventory
-from genericdp.explain.explanation import nothing_found_by
 from genericdp.host.cache import HostCache, HostReader
 from genericdp.host.events import Uevent
 
 from tests.cases.machine import Machine
 from tests.decisions import Discoverer
-from tests.devices.known import Known
 from tests.devices.making import healthy, inject, nodes, resource, unhealthy
 from tests.fixtures.hanging import HangingRoot
 
@@ -30,12 +28,6 @@ def tree(tmp_path: Path) -> Machine:
     for number in (0, 1, 10):
         machine.node(f"input/event{number}", f"13:{64 + number}", at=f"virtual/input/input{number}")
     return machine
-
-
-def test_a_glob_that_hangs_is_not_one_that_found_nothing(tree: Machine) -> None:
-    del tree
-    host = Known(look=lambda _: None)
-    assert list(nothing_found_by(SERIAL, Inventory(host, "n"), failed=False)) == []
 
 
 async def test_a_directory_that_hangs_concerns_its_devices_alone_until_it_answers(
@@ -176,12 +168,3 @@ async def test_what_hangs_after_something_else_is_given_up_sooner(
         root.answer()
     first, second, third = (record.created for record in caplog.records)
     assert third - second < 3 > second - first
-
-
-async def test_a_pass_that_is_canceled_leaves_nothing_behind(tree: Machine) -> None:
-    root = HangingRoot(tree.directory, "/dev")
-    discoverer = Discoverer(root, look_seconds=0.5)
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.01):
-            await discoverer.discover([SERIAL], {})
-    root.answer()

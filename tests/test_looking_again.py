@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
-import os
-import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -16,15 +11,12 @@ from genericdp.errors import HostError
 from genericdp.host.root import Root
 from genericdp.model import Resource
 from genericdp.prepare import why_unusable
-from inotify_simple import INotify, flags
 
 from tests.cases.machine import Machine
 from tests.decisions import Discoverer
 from tests.devices.making import resource
 from tests.polling import poll_until
 from tests.resource_limits import forbidden, spare_descriptors
-from tests.world import World, serial
-from tests.world import resource as of_world
 
 SERIAL = resource("serial", "/dev/serial/*")
 OTHER = resource("other", "/dev/null*")
@@ -158,17 +150,6 @@ def test_a_directory_of_sysfs_that_cannot_be_read_any_longer_is_no_empty_one(
     assert root.entries_if_any("/class", {}) == [], "it is missing"
 
 
-@pytest.mark.parametrize("number", [errno.ENOENT, errno.ENODEV])
-def test_what_does_not_exist_is_gone(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    def lstat(path: str) -> None:
-        raise OSError(number, "", path)
-
-    monkeypatch.setattr(os, "lstat", lstat)
-    with pytest.raises(OSError) as raised:  # and no HostError
-        Root(Path("/")).wary().lstat("/gone")
-    assert raised.value.errno == number
-
-
 async def test_what_cannot_be_read_is_looked_at_alone_and_ever_more_rarely(
     looking: Looking, short_directory: Path
 ) -> None:
@@ -191,42 +172,3 @@ async def test_what_cannot_be_read_is_looked_at_alone_and_ever_more_rarely(
         looking.reader.mark_file("/dev/null")
         await looking.states(full=False)
         assert looking.due_in() == 0.5, "an event does not put it off"
-
-
-@pytest.fixture
-async def world() -> AsyncIterator[World]:
-    """Not below /dev/shm, as elsewhere: other tests walk through the machine's /dev."""
-    with tempfile.TemporaryDirectory(prefix="g", dir="/var/tmp") as place:
-        world = World(Path(place))
-        async with world.kubelet:
-            yield world
-
-
-@contextmanager
-def counting_opens(directory: Path) -> Iterator[Callable[[], int]]:
-    """Return how often the directory was opened since the last call."""
-    with INotify(nonblocking=True) as watch:
-        watch.add_watch(os.fspath(directory), flags.OPEN | flags.ONLYDIR)
-        yield lambda: sum(not event.name for event in watch.read(timeout=0))
-
-
-async def test_forgetting_a_device_is_no_full_look(world: World) -> None:
-    kubelet = world.kubelet
-    name = "example.com/serial"
-    world.host.plug("ttyUSB0")
-    world.host.plug("ttyUSB1")
-    world.host.plug("other/tty7")
-    other = of_world("example.com/other", "/dev/other/*")
-    async with world.serving(serial(name, forgetAfterSeconds=5), other):
-        await world.listed(name, "ttyUSB0", "ttyUSB1")
-        await world.listed("example.com/other", "other_tty7")
-        with counting_opens(world.host.directory / "dev/other") as opens:
-            world.host.unplug("ttyUSB1")
-            await kubelet.wait_for(lambda: kubelet.devices(name).get("ttyUSB1") == "Unhealthy")
-            assert opens() > 0, "what comes by inotify may be anything"
-            # What came meanwhile may call for one more look, on a busy machine some time later.
-            with suppress(TimeoutError):
-                while True:
-                    await poll_until(opens, seconds=2)
-            await kubelet.wait_for(lambda: "ttyUSB1" not in kubelet.devices(name))
-            assert opens() == 0
