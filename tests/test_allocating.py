@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,24 +10,17 @@ import pytest
 from genericdp.kubelet.api import deviceplugin_pb2 as api
 from genericdp.simulator.pods import Container, Pod
 
-from tests.polling import poll_until
 from tests.world import World, resource, serial
 
 NAME = "example.com/serial"
 TIMES = 20
-UNUSABLE, INVALID = grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.INVALID_ARGUMENT
+UNUSABLE = grpc.StatusCode.FAILED_PRECONDITION
 
 
 @pytest.fixture
 async def world(world: World) -> World:
     world.host.plug("ttyUSB0")
     return world
-
-
-async def refusal(world: World, *ids: str) -> tuple[grpc.StatusCode, str | None]:
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await world.allocated(NAME, ids)
-    return caught.value.code(), caught.value.details()
 
 
 def unplug(node: Path) -> None:
@@ -73,18 +65,6 @@ async def test_what_has_changed_since_anybody_has_looked_is_not_handed_out(
         else:
             raise AssertionError("the daemon has always looked before")
         assert refused == (UNUSABLE, f"{NAME}: device ttyUSB0: {why}")
-
-
-async def test_what_cannot_be_given_is_refused_with_the_remedy(world: World) -> None:
-    """D9: two devices, one fixed container path: an error instead of a silent loss."""
-    fixed = {"devices": [{"path": "$(device.path)", "containerPath": "/dev/serial"}]}
-    world.host.plug("ttyUSB1")
-    async with world.serving(resource(NAME, "/dev/ttyUSB*", inject=fixed)):
-        await world.listed(NAME, "ttyUSB0", "ttyUSB1")
-        assert "$(allocation.index)" in await world.refusal(serial=2)
-        assert (await refusal(world, "ttyUSB0", "ttyUSB1"))[0] is UNUSABLE
-        unknown = INVALID, f"{NAME}: there is no device 'nope'"
-        assert await refusal(world, "ttyUSB0", "nope") == unknown
 
 
 async def test_each_container_of_a_request_gets_its_own_devices(world: World) -> None:
@@ -151,8 +131,8 @@ async def test_a_member_is_found_again_whatever_characters_its_path_has(world: W
     assert [mount.host_path for mount in given.mounts] == ["/opt/slots/p\xa0", "/opt/slots/q"]
 
 
-def hooked(script: str, *, when: str = "allocate", **keys: object) -> dict[str, object]:
-    return serial(hooks={when: {"exec": {"command": ["/bin/sh", "-c", script]}, **keys}})
+def hooked(script: str, *, when: str = "allocate") -> dict[str, object]:
+    return serial(hooks={when: {"exec": {"command": ["/bin/sh", "-c", script]}}})
 
 
 async def test_a_device_that_its_hook_makes_anew_is_given_as_it_is_then(world: World) -> None:
@@ -181,28 +161,3 @@ async def test_a_pre_start_hook_that_fails_first_lets_the_container_start_later(
         assert "its preStart hook /bin/sh exited with 1: not ready" in first.message
         flag.touch()
         assert (await world.kubelet.start_container(pod, container)).given is not None
-
-
-async def test_an_allocate_hook_does_not_wait_for_hanging_pre_start_hooks(world: World) -> None:
-    """32 of them made it miss its 9.5 s, and the pod was rejected for good."""
-    many, kubelet, begun = "example.com/many", world.kubelet, world.directory / "begun"
-    begun.touch()
-    hanging = ["/bin/sh", "-c", f"echo >> {begun}; exec sleep 60"]
-    container = Container(name="main", limits={many: 40})
-    slow = Pod(uid="slow", containers=(container,))
-    for number in range(40):
-        world.host.plug(f"ttyACM{number}", major=166)
-    hangs = {"preStart": {"exec": {"command": hanging}, "timeoutSeconds": 25}}
-    works = {"allocate": {"exec": {"command": ["/bin/true"]}}}
-    async with (
-        world.serving(
-            resource(many, "/dev/ttyACM*", hooks=hangs), resource(NAME, "/dev/ttyUSB*", hooks=works)
-        ),
-        asyncio.TaskGroup() as tasks,
-    ):
-        await kubelet.wait_for(lambda: kubelet.allocatable(many) == 40)
-        assert (await kubelet.admit(slow)).admitted
-        start = tasks.create_task(kubelet.start_container(slow, container))
-        await poll_until(lambda: begun.stat().st_size >= 32)
-        await world.container("quick", serial=1)
-        start.cancel()
