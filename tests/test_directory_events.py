@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -50,26 +49,6 @@ async def test_directories_that_come_and_go_are_followed_by_events_alone(world: 
         (dev / "new/by-id").rename(dev / "old")
         (dev / "third").rename(dev / "new/by-id")
         await world.listed(NAME, "new_by-id_c")
-
-
-async def test_a_directory_that_is_renamed_before_it_is_watched_is_missed_at_once(
-    world: World,
-) -> None:
-    """The next full look comes too late: 30 s after the first, and this waits no longer."""
-    world.host.plug("many/x1")
-    directory = world.host.directory / "dev/many"
-    gone = directory.with_name("gone")
-
-    def rename_once_logged(record: logging.LogRecord) -> bool:
-        if "1 of 1 devices healthy" in record.getMessage():
-            directory.rename(gone)
-        return True
-
-    async with world.serving(resource(NAME, "/dev/many/*")) as daemon:
-        daemon.log.addFilter(rename_once_logged)  # before the daemon continues
-        await daemon.log.says("device many_x1 is Unhealthy")
-        gone.rename(directory)
-        await daemon.log.says("device many_x1 is Healthy again")
 
 
 UNKNOWN = resource("example.com/unknown", "/dev/ttyUSB*", forgetAfterSeconds=0)
