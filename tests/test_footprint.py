@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import shutil
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from genericdp.host import descriptors
-from genericdp.host.descriptors import Supply
 
 from tests.config.changing import config
 from tests.conftest import POOLED
 from tests.polling import poll_until
-from tests.resource_limits import spare_descriptors
 from tests.test_daemon import GOOD, Place
 
 pytestmark = pytest.mark.slow
@@ -113,48 +108,6 @@ async def test_a_resource_costs_two_descriptors_no_thread_and_little_memory(
         assert all_threads <= MAX_THREADS
     assert single[3] <= MAX_ANONYMOUS
     assert (eleven[3] - single[3]) / 10 <= MAX_ANONYMOUS_EACH
-
-
-@pytest.fixture
-def few_allowed() -> Iterator[int]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard - 1, hard))
-    yield hard
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-def test_as_many_are_allowed_as_there_may_be(few_allowed: int) -> None:
-    descriptors.raise_limit()
-    assert resource.getrlimit(resource.RLIMIT_NOFILE) == (few_allowed, few_allowed)
-
-
-@pytest.mark.parametrize(
-    ("used", "most", "short"),
-    [(992, 1024, False), (993, 1024, True), (64, 64, True), (40, 64, False), (49, 64, True),
-     (2**20 - 40_000, 2**20, False), (2**20 - 30_000, 2**20, True)],
-)  # fmt: skip
-def test_it_is_short_when_few_are_left(used: int, most: int, short: bool) -> None:
-    assert Supply(used=used, most=most).is_short is short
-
-
-async def test_it_is_said_once_when_they_run_short_and_when_no_longer(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    caplog.set_level("INFO")
-    async with asyncio.TaskGroup() as tasks:
-        watching = tasks.create_task(descriptors.watch(period_seconds=0.01))
-        for count, spare in ((0, 0), (2, 3)):  # none is left even to count them
-            await asyncio.sleep(0.05)  # noqa: TID251 -- nothing is to come
-            assert len(caplog.records) == count
-            with spare_descriptors(spare):
-                await poll_until(lambda count=count: len(caplog.records) == count + 1)  # type: ignore[misc]
-                await asyncio.sleep(0.05)  # noqa: TID251 -- nothing is to come
-            await poll_until(lambda count=count: len(caplog.records) == count + 2)  # type: ignore[misc]
-        watching.cancel()
-    first, second, *_ = [record.getMessage() for record in caplog.records]
-    assert len(caplog.records) == 4
-    assert first.startswith("running out of file descriptors: ")
-    assert second.startswith("there are enough file descriptors again: ")
 
 
 needs_prlimit = pytest.mark.skipif(not shutil.which("prlimit"), reason="needs prlimit")
