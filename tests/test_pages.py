@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from genericdp.cli import main
 
 from tests.getting_started import PAGE, block_of, blocks, files, missing_lines
 from tests.testbeds import loading
@@ -97,20 +98,6 @@ def test_make_run_shows_what_the_machine_offers_until_ctrl_c(tmp_path: Path) -> 
             make.stdout.read()
 
 
-@pytest.mark.parametrize(
-    ("page", "needs"),
-    [
-        # tests/cluster/test_getting_started.py runs these.
-        (PAGE, ["k3s", "kind"]),
-        # tests/e2e/test_cdi_podman.py runs podman, tests/deploy the unit.
-        (WITHOUT_KUBERNETES, ["podman", "systemd"]),
-    ],
-    ids=["getting started", "without Kubernetes"],
-)
-def test_only_what_needs_other_software_is_not_run(page: Path, needs: list[str]) -> None:
-    assert [block.needs for block in blocks(page) if block.needs] == needs
-
-
 def test_commands_without_kubernetes_print_what_their_page_shows(
     tmp_path: Path, machine: Path
 ) -> None:
@@ -181,16 +168,19 @@ def test_config_and_pod_of_the_readme_are_those_of_getting_started() -> None:
 
 @pytest.mark.parametrize("command", README_COMMANDS, ids=lambda text: text.partition("  ")[0])
 def test_a_command_of_the_readme_works_on_a_machine_with_sticks(
-    command: str, tmp_path: Path, machine: Path
+    command: str,
+    tmp_path: Path,
+    machine: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    output = printed(
-        shlex.join(["genericdp", *shlex.split(command, comments=True)]),
-        written(PAGE, tmp_path),
-        machine,
-    )
+    monkeypatch.chdir(written(PAGE, tmp_path))
+    monkeypatch.setenv("GENERICDP_ROOT", str(machine))
+    assert main(shlex.split(command, comments=True)) == 0
     if "example.com/serial=1" in command:
         (container,) = yaml.safe_load(README_POD)["spec"]["containers"]
-        assert f" {container['command'][-1]} (rw) from /dev/serial/by-id/" in output
+        wanted = f" {container['command'][-1]} (rw) from /dev/serial/by-id/"
+        assert wanted in capsys.readouterr().out
 
 
 def test_make_has_the_targets_that_the_readme_names() -> None:
