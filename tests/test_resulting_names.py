@@ -12,6 +12,7 @@ from genericdp.cli import main
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.budget import examples
 from tests.cases.machine import Machine
 from tests.printed import resources_in
 from tests.world import World, config, counts, resource
@@ -71,8 +72,8 @@ def discovered(tree: Machine, *resources: Mapping[str, object]) -> tuple[set[str
     return names, {refusal["path"]: refusal["reason"] for refusal in refused}
 
 
-def test_of_two_thousand_results_64_are_resources(tmp_path: Path) -> None:
-    count = 2_000
+def test_of_two_hundred_results_64_are_resources(tmp_path: Path) -> None:
+    count = 200
     tree = Machine(tmp_path)
     for number in range(count):
         tree.node(f"ttyUSB{number}", f"188:{number}", at="virtual/tty", model=f"a{number}")
@@ -83,7 +84,7 @@ def test_of_two_thousand_results_64_are_resources(tmp_path: Path) -> None:
     assert wanted in reasons["/dev/ttyUSB64"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(text=st.text(min_size=0, max_size=80))
 @example(text="a\udcff")
 def test_no_text_makes_a_resource_that_the_list_does_not_allow(
