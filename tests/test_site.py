@@ -5,7 +5,6 @@ from __future__ import annotations
 import runpy
 import subprocess
 import sys
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -38,30 +37,17 @@ def test_each_example_has_a_page_with_its_config_and_what_its_host_shows(staged:
     assert pages.keys() == examples.keys()
     for name, page in pages.items():
         assert examples[name].read_text().rstrip() in page
-        assert f"$ genericdp discover {name}.yaml\n" in page
+        commands = [line for line in page.splitlines() if line.startswith("$ genericdp ")]
+        assert f"$ genericdp discover {name}.yaml" in commands
+        assert [command for command in commands if f" {name}.yaml" not in command] == []
         assert f"]({name}.md)" in index
-
-
-def test_a_command_of_a_hardware_page_can_be_pasted(staged: Path) -> None:
-    for page in (staged / "hardware").glob("*.md"):
-        lines = [line for line in page.read_text().splitlines() if line.startswith("$ genericdp ")]
-        assert [line for line in lines if f" {page.stem}.yaml" not in line] == []
-
-
-def test_titles_tell_the_examples_apart(staged: Path) -> None:
-    """A reader of the list knows which one is meant: no title is the beginning of another."""
-    pages = (staged / "hardware").glob("*.md")
-    titles = sorted(page.read_text().split("\n", 1)[0].lower() for page in pages)
-    assert not [two for two in pairwise(titles) if two[1].startswith(two[0])]
 
 
 @pytest.mark.parametrize(
     ("html", "wrong"),
     [
         ('<a href="b.html#there">', []),
-        ('<a href="https://elsewhere.example/">', []),
         ('<link rel="canonical" href="https://elsewhere.example/">', []),
-        ('<img src="data:image/png;base64,AA==">', []),
         ('<a href="c.html">', ["a.html leads to c.html: no such file"]),
         ('<a href="b.html#gone">', ["a.html leads to b.html#gone: no such place"]),
         ('<a href="#gone">', ["a.html leads to #gone: no such place"]),
@@ -78,8 +64,3 @@ def test_what_is_wrong_with_a_built_page_is_found(
     (tmp_path / "a.html").write_text(html)
     (tmp_path / "b.html").write_text('<h2 id="there">')
     assert FAULTS(tmp_path) == wrong
-
-
-def test_a_style_sheet_that_loads_from_elsewhere_is_found(tmp_path: Path) -> None:
-    (tmp_path / "a.css").write_text("@import 'https://fonts.example/x.css';")
-    assert FAULTS(tmp_path) == ["a.css loads https:"]
