@@ -11,7 +11,7 @@ from genericdp.devices.changes import changes
 from genericdp.devices.decide import Decision, decide
 from genericdp.devices.devicelist import DeviceList
 from genericdp.devices.inventory import FoundFile, Look, natural_key
-from genericdp.model import Resource, ValueKind, ValueSource
+from genericdp.model import Resource
 from genericdp.template import parse
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,10 +48,8 @@ def decided(
     previous: Mapping[str, DeviceList] | None = None,
     *,
     broken: str = "",
-    facts: Known | None = None,
 ) -> Decision:
-    host = facts or Known()
-    host.look = looking(files, broken)
+    host = Known(look=looking(files, broken))
     return decide(resources, host, node_name="n", previous=previous or {}, now=0.0)
 
 
@@ -80,8 +78,6 @@ CASES: dict[str, tuple[tuple[Resource, ...], tuple[Resource, ...], list[FoundFil
     "what has resulted from its name stays, too":
         ((NAMED, LATER), (NAMED, LATER), FOUR,
          {"tty1": ["tty1"], "tty2": ["tty2"], "later": ["tty3", "tty4"]}),
-    "what had resulted from a name may fail as a resource of the next config":
-        ((NAMED,), (resource("tty1", GLOB),), ttys({1, 2}), {"tty1": ["tty1"]}),
     "no resource gets a node that it has given":
         ((GIVING,), (resource("wanting", "/dev/xtty*"), GIVING), [*ttys({1}), EXTRA],
          {"failing": ["tty1"], "wanting": []}),
@@ -121,33 +117,6 @@ def test_it_is_told_once_and_when_it_is_over() -> None:
     assert [change.resource for change in changes(still.lists, over)] == [FAILING.name]
     assert (over.failures, over.lists[FAILING.name].undecided) == ({}, None)
     assert over.lists[FAILING.name].not_offered == ()
-
-
-class BrokenFacts(Known):
-    """A host on which one attribute cannot be read."""
-
-    def attribute(self, syspath: str, name: str) -> str | None:
-        if name == "broken":
-            raise BrokenError(syspath)
-        return super().attribute(syspath, name)
-
-
-def test_only_what_it_cannot_be_asked_about_is_withheld() -> None:
-    """A selector by a value that raises for its candidates: they are withheld, others are not."""
-    facts = BrokenFacts()
-    disks = [facts.add(f"pci/{name}", "block", number=(8, i)) for i, name in enumerate("ab")]
-    files = [
-        node(disk.device_file, (8, i), syspath=disk.syspath, block=True)
-        for i, disk in enumerate(disks)
-    ]
-    failing = replace(
-        FAILING,
-        values={"v": ValueSource(kind=ValueKind.TEXT, source=parse("$(attribute.broken)"))},
-        match=(replace(resource("x", "/dev/a").match[0], values={"v": ("1",)}),),
-    )
-    found = decided([failing, resource("later", "/dev/*")], files, facts=facts)
-    assert found.failures.keys() == {FAILING.name}
-    assert ids(found, "later") == ["b"]
 
 
 NUMBERS = st.sets(st.integers(1, 6), max_size=6)
