@@ -61,10 +61,6 @@ def _resource(number: int = 0, **keys: Any) -> dict[str, Any]:
     return {"name": name, "match": [_ONE], "inject": _env({"K": "v"}), **keys}
 
 
-def _many(count: int, **keys: Any) -> list[dict[str, Any]]:
-    return [_resource(number + 1, **keys) for number in range(count)]
-
-
 def _env(env: Mapping[str, str]) -> dict[str, Any]:
     return {"devices": [], "env": dict(env)}
 
@@ -85,27 +81,9 @@ def _numbered(count: int, text: str) -> dict[str, Any]:
     return _env({f"E{number}": text.replace("@", str(number)) for number in range(count)})
 
 
-def _file_values(count: int) -> dict[str, Any]:
-    return {f"f{n}": {"file": f"/many/file{n}"} for n in range(count)}
-
-
-def _regexes(count: int, pattern: str) -> dict[str, Any]:
-    text = "aXbab" * 200
-    return _all(
-        {f"r{n}": {"text": text, "regex": pattern.replace("@", str(n))} for n in range(count)}
-    )
-
-
 def _all(values: Mapping[str, Any]) -> dict[str, Any]:
     env = {f"E{n}": f"$(value.{name}:-x)" for n, name in enumerate(values)}
     return {"values": dict(values), "inject": _env(env)}
-
-
-def _probed(**check: Any) -> dict[str, Any]:
-    return {"health": [{**check, "periodSeconds": 1}]}
-
-
-_LONG = "x" * 60 * KIB
 
 
 def _keys() -> dict[str, dict[str, Any] | list[dict[str, Any]]]:
@@ -115,57 +93,39 @@ def _keys() -> dict[str, dict[str, Any] | list[dict[str, Any]]]:
     return {
         "values-150-deep": _chained(150),
         "values-doubled-31-times": _chained(32, 2),
-        "values-times-1000": _chained(5, 1000),
-        "values-all-of-one": _all({f"v{n}": {"text": "$(node.name)" * 99} for n in range(800)}),
         "values-by-the-thousand": _all({f"v{n}": {"text": "t"} for n in range(9000)}),
         "file-referenced-3000-times": _x(value * 3000, **full),
-        "file-in-3000-variables": {"values": full, "inject": _numbered(3000, value)},
-        "files-by-the-thousand": _all(_file_values(2000)),
+        "files-by-the-thousand": _all(
+            {f"f{n}": {"file": f"/many/file{n}"} for n in range(2000)}
+        ),
         "files-endless": _all({"z": {"file": "/dev/zero"}, "k": {"file": "/proc/kmsg"}}),
-        "files-as-devices": {**files, **_x(value, v={"file": "$(device.path)"})},
         "files-as-devices-times-1000": {**files, "replicas": 1000},
         "files-in-one-group": {
             **files, "groupBy": "all", "inject": _numbered(8, f"$(device.name){'y' * 9 * KIB}")
         },
-        "regexes-by-the-thousand": _regexes(800, "a(.)@?b"),
-        "regexes-that-need-states": _regexes(300, "(a|X)*a(a|b|X){12}@?"),
+        "regexes-that-need-states": _all(
+            {
+                f"r{n}": {"text": "aXbab" * 200, "regex": f"(a|X)*a(a|b|X){{12}}{n}?"}
+                for n in range(300)
+            }
+        ),
         "regexes-over-1-mib": _all(
             {f"r{n}": {"file": "/big", "regex": f"(b|c)*b(b|c){{9}}{n}"} for n in range(40)}
         ),
-        "regexes-of-60-kib": _regexes(12, "|".join(f"m{n}" for n in range(9000)) + "@"),
         "env-by-the-thousand": {"inject": _numbered(20_000, "v@")},
-        "env-of-60-kib-each": {"inject": _numbered(15, _LONG)},
-        "annotations-by-the-thousand": {
-            "inject": {"devices": [], "annotations": {f"a.com/x{n}": "t" * 99 for n in range(6000)}}
-        },
-        "mounts-by-the-thousand": {
-            "inject": {
-                "mounts": [{"hostPath": f"/m{n}", "containerPath": f"/m{n}"} for n in range(9000)]
-            }
-        },
-        "nodes-by-the-thousand": {
-            "inject": {
-                **_env({"K": "v"}),
-                "devices": [{"path": f"/dev/n{n}", "optional": True} for n in range(9000)],
-            }
-        },
         "globs-by-the-thousand": {"match": [{"path": [f"/none{n}/*" for n in range(20_000)]}]},
         "globs-that-try-everything": {"match": [{"path": "/many/" + "*m" * 2000 + "b"}]},
         "globs-in-all-directories": {"match": [{"path": "/*/*/*/*", "type": "file"}]},
-        "globs-60-levels-deep": {"match": [{"path": "/*" * 60}]},
         "selectors-by-the-thousand": {
             "match": [{"udev": {"subsystem": f"s{n}*"}} for n in range(9000)]
         },
-        "probes-by-the-thousand": {
-            "health": [
-                {"file": {"path": f"/many/file{n}", "regex": "m"}, "periodSeconds": 1}
-                for n in range(500)
-            ]
+        "probes-of-1-mib": {
+            **files,
+            "health": [{"file": {"path": "/big", "regex": "(b|c)*x"}, "periodSeconds": 1}],
         },
-        "probes-of-1-mib": {**files, **_probed(file={"path": "/big", "regex": "(b|c)*x"})},
-        "resources-by-the-hundred": _many(150),
-        "resources-with-all-files": _many(20, **files, values=_file_values(9)),
-        "ids-of-60-kib": {**files, "id": f"$(device.name){_LONG}"},
+        "resources-with-all-files": [
+            _resource(n + 1, **files, values={"v": {"file": f"/many/file{n}"}}) for n in range(20)
+        ],
     }  # fmt: skip
 
 
