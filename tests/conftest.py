@@ -27,7 +27,7 @@ from hypothesis import settings
 
 from tests.budget import examples
 from tests.isolation import isolated
-from tests.skipping import pytest_runtest_makereport, pytest_terminal_summary  # noqa: F401  # hooks
+from tests.skipping import pytest_runtest_makereport  # noqa: F401  # a hook
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator, Iterator
