@@ -7,7 +7,6 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from math import inf
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -184,24 +183,6 @@ def test_a_pod_keeps_a_member_that_its_group_has_lost_until_it_ends() -> None:
         assert len(held.identities) == count
 
 
-def test_the_kubelet_is_asked_more_often_while_something_waits_for_its_answer() -> None:
-    """PRS-1: all its clients share its rate limit."""
-    daemon = Daemon()
-    assert daemon.ledger.due(-inf) == -inf, "at once"
-    assert Ledger(None, None).due(0.0) == inf, "without pod resources it is never asked"
-    daemon.look(TTY0, now=0.0)
-    assert daemon.ledger.due(100.0) == 160.0
-    daemon.look(now=5.0)
-    assert daemon.ledger.due(100.0) == 160.0, "it is to be forgotten later"
-    daemon.look(now=305.0)
-    assert daemon.ledger.due(310.0) == 320.0
-    daemon.look(TTY0, now=311.0)
-    assert daemon.ledger.due(310.0) == 370.0
-    daemon.resources = [RENAMED]
-    daemon.look(TTY0, now=312.0)
-    assert daemon.ledger.due(310.0) == 320.0
-
-
 def test_the_file_is_written_only_when_what_it_says_changes(tmp_path: Path) -> None:
     daemon = Daemon(directory=tmp_path)
     daemon.look(TTY0, now=0.0)
@@ -244,9 +225,7 @@ def test_a_file_that_cannot_be_read_is_not_replaced(
     ledger.write_text(json.dumps(GOOD))
     daemon.look(TTY1, now=1.0)
     assert {record["id"] for record in _records(tmp_path)} == {"ttyUSB0", "ttyUSB1"}
-    assert [held.name.device_id for held in daemon.ledger.held(1.0) if held.name.resource == NAME][
-        :1
-    ] == ["ttyUSB0"]
+    assert daemon.holders(1.0).keys() == {"ttyUSB0", "ttyUSB1"}
 
 
 def _records(directory: Path) -> list[dict[str, Any]]:
