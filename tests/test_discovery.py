@@ -13,7 +13,7 @@ from genericdp.host.events import Uevent
 
 from tests.cases.machine import Machine
 from tests.decisions import Discoverer
-from tests.devices.making import healthy, inject, nodes, resource, unhealthy
+from tests.devices.making import healthy, resource, unhealthy
 from tests.fixtures.hanging import HangingRoot
 
 SERIAL = resource("serial", "/dev/ttyUSB*")
@@ -65,21 +65,6 @@ async def test_a_directory_that_hangs_concerns_its_devices_alone_until_it_answer
         "reading /dev/input/* timed out; continuing without it",
         "reading /dev/input/* has ended",
     ]
-
-
-async def test_a_node_to_inject_that_hangs_makes_its_device_unhealthy(tree: Machine) -> None:
-    root = HangingRoot(tree.directory, "/dev/snd/ttyUSB1")
-    given = inject(nodes("$(device.path)"), nodes("/dev/snd/$(device.name)", optional=True))
-    optional = resource("serial", "/dev/ttyUSB*", given=given)
-    required = resource("input", "/dev/input/event0", given=inject(nodes("/dev/snd/ttyUSB1")))
-    again = asyncio.Event()
-    discoverer = Discoverer(root, look_again=again.set, look_seconds=0.5)
-    found = await discoverer.discover([optional, required], {})
-    assert healthy(found.lists, "serial") == ["ttyUSB0", "ttyUSB1"]
-    assert unhealthy(found.lists, "input") == {"event0": "reading /dev/snd/ttyUSB1 timed out"}
-    root.answer()
-    async with asyncio.timeout(60):
-        await again.wait()
 
 
 async def test_a_changed_file_that_hangs_hides_no_other_change(tree: Machine) -> None:

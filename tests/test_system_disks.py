@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from genericdp.errors import HostError
-from genericdp.host.cache import HostCache
-from genericdp.host.root import Root
 from genericdp.printing import shortened
 from genericdp.template import MAX_TEXT
 
@@ -54,8 +50,3 @@ async def test_the_daemon_logs_it_once_while_it_is_offered(world: World) -> None
         world.host.write("/proc/self/mountinfo", mount * 40_000)
         tree.node("sdc", "8:32")
         await daemon.log.says("(/proc/self/mountinfo: it has more than 1024 KiB) on /dev/sda1")
-
-
-def test_on_this_machine_the_mounts_are_those_of_the_process() -> None:
-    mounts = HostCache(Root(Path("/"))).text("/proc/self/mountinfo", limit=1 << 20)
-    assert mounts == Path("/proc/self/mountinfo").read_text().strip()
