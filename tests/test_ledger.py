@@ -343,6 +343,16 @@ def test_a_pod_that_has_another_device_now_has_lost_nothing() -> None:
     assert daemon.holders(100.0) == {"ttyUSB0": {}, "ttyUSB1": {"ttyUSB1": (POD,)}}
 
 
+def test_what_a_kubelet_has_lost_is_held_until_the_pod_ends() -> None:
+    daemon = Daemon()
+    daemon.look(TTY0, now=0.0)
+    daemon.answer(1.0, HELD)
+    for asked_at, pods, holders in ((100.0, [POD], HELD[NAME]), (110.0, [], {})):
+        for later in (0.0, 1.0):
+            daemon.answer(asked_at + later, pods=pods, kubelet=SECOND_KUBELET)
+            assert daemon.holders(asked_at) == {"ttyUSB0": holders}
+
+
 def test_ids_that_pods_held_before_there_was_a_ledger_are_former_ones(tmp_path: Path) -> None:
     daemon = Daemon(directory=tmp_path)
     is_new = [daemon.ledger.is_new]

@@ -104,6 +104,12 @@ def test_references_are_replaced_by_what_the_device_has(
     assert found == expansions
 
 
+@pytest.mark.parametrize("text", ["line\nbreak", "nul\0", "can\udcff"])
+def test_what_is_not_one_line_of_text_is_not_inserted(text: str) -> None:
+    with pytest.raises(UnusableValueError):
+        expand(parse("$(usb.serial)"), lambda _, __: text)
+
+
 _NAMES = ["..", ".", "", "sys", "devices", "a", "b", "a..", "x"]
 _DIRECTORIES = st.lists(st.sampled_from(_NAMES), max_size=5).map("/".join)
 _TEXTS = _DIRECTORIES | _DIRECTORIES.map("/{}".format) | st.text(alphabet="/.a", max_size=5)
