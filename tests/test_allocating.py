@@ -10,7 +10,7 @@ import pytest
 from genericdp.kubelet.api import deviceplugin_pb2 as api
 from genericdp.simulator.pods import Container, Pod
 
-from tests.world import World, resource, serial
+from tests.world import World, serial
 
 NAME = "example.com/serial"
 TIMES = 20
@@ -102,33 +102,6 @@ async def test_the_other_calls_have_an_answer_though_nobody_needs_to_ask(world: 
             assert preferred == api.PreferredAllocationResponse()
             started = await plugin.PreStartContainer(api.PreStartContainerRequest())
             assert started == api.PreStartContainerResponse()
-
-
-async def test_every_stream_gets_every_change(world: World) -> None:
-    """K1, LAW-1: the whole list at once, and no stream swallows what another is to hear."""
-    async with world.serving(serial()):
-        await world.listed(NAME, "ttyUSB0")
-        async with world.plugin(NAME) as plugin:
-            streams = [aiter(plugin.ListAndWatch(api.Empty())) for _ in range(2)]
-            for names in (["ttyUSB0"], ["ttyUSB0", "ttyUSB1"]):
-                world.host.plug(names[-1])
-                lists = [await anext(stream) for stream in streams]
-                assert [[device.ID for device in sent.devices] for sent in lists] == [names] * 2
-        await world.listed(NAME, "ttyUSB0", "ttyUSB1")
-
-
-async def test_a_member_is_found_again_whatever_characters_its_path_has(world: World) -> None:
-    for name in ("p\xa0", "q"):
-        (world.host.directory / "opt/slots" / name).mkdir(parents=True)
-    slots = resource(
-        "example.com/slots",
-        match=[{"path": "/opt/slots/*", "type": "directory"}],
-        groupBy="all",
-        inject={"mounts": [{"hostPath": "$(device.path)", "containerPath": "$(device.path)"}]},
-    )
-    async with world.serving(slots):
-        given = await world.container(slots=1)
-    assert [mount.host_path for mount in given.mounts] == ["/opt/slots/p\xa0", "/opt/slots/q"]
 
 
 def hooked(script: str, *, when: str = "allocate") -> dict[str, object]:

@@ -161,12 +161,3 @@ def test_a_line_may_be_logged_while_another_is_being_queued() -> None:
     ends = [line.split(maxsplit=1)[1] for line in done.stderr.splitlines()]
     assert ends.count("info    queued") == 3000
     assert set(ends) == {"info    queued", "info    interrupted"}
-
-
-@pytest.mark.parametrize("closed", [0, 1], ids=["its reader", "itself"])
-def test_a_log_that_is_closed_is_no_trouble(pipe: tuple[int, int], closed: int) -> None:
-    handler = handler_to(pipe[1])
-    os.close(pipe[closed])
-    for _ in range(3):
-        log.info("no reader is there")
-    handler.flush()

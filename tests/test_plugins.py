@@ -11,9 +11,9 @@ NAME, MODEM = "example.com/serial", "example.com/modem"
 STATE = {"path": "/state/$(device.name)", "equals": "1"}
 
 
-def probed(**keys: int) -> dict[str, object]:
+def probed() -> dict[str, object]:
     """Return serial adapters that are well while /state/NAME holds 1."""
-    return serial(health=[{"file": STATE, "periodSeconds": 1, "failureThreshold": 1, **keys}])
+    return serial(health=[{"file": STATE, "periodSeconds": 1, "failureThreshold": 1}])
 
 
 def plug(world: World, count: int, state: str = "1") -> list[str]:
@@ -72,17 +72,6 @@ async def test_what_changes_within_a_moment_goes_out_together(world: World) -> N
         lists = world.kubelet.observed.lists[NAME]
         await world.listed(NAME, *plug(world, 50))
         assert world.kubelet.observed.lists[NAME] - lists <= 4
-
-
-async def test_a_device_that_appears_later_is_unhealthy_until_its_first_result(
-    world: World,
-) -> None:
-    plug(world, 1)
-    async with world.serving(probed(initialDelaySeconds=1)) as daemon:
-        await world.listed(NAME, "ttyUSB0")
-        plug(world, 2)
-        await daemon.offers(NAME, ttyUSB0="", ttyUSB1="file: not probed yet")
-        await world.listed(NAME, "ttyUSB0", "ttyUSB1")
 
 
 async def test_a_device_that_turned_unhealthy_the_moment_before_is_refused(world: World) -> None:

@@ -7,12 +7,8 @@ from collections.abc import Mapping
 from contextlib import redirect_stdout
 from pathlib import Path
 
-import pytest
 from genericdp.cli import main
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
-from tests.budget import examples
 from tests.cases.machine import Machine
 from tests.printed import resources_in
 from tests.world import World, config, counts, resource
@@ -82,20 +78,3 @@ def test_of_two_hundred_results_64_are_resources(tmp_path: Path) -> None:
     assert len(reasons) == count - 64
     wanted = f"is one too many: 64 resources result from {GPU} already"
     assert wanted in reasons["/dev/ttyUSB64"]
-
-
-@settings(max_examples=examples(20), deadline=None)
-@given(text=st.text(min_size=0, max_size=80))
-@example(text="a\udcff")
-def test_no_text_makes_a_resource_that_the_list_does_not_allow(
-    tmp_path_factory: pytest.TempPathFactory, text: str
-) -> None:
-    tree = Machine(tmp_path_factory.mktemp("machine"))
-    tree.node("ttyUSB0", "188:0", at="virtual/tty", model="")
-    model = tree.directory / "sys/devices/virtual/tty/ttyUSB0/model"
-    model.write_bytes(text.encode(errors="surrogatepass"))
-    names, reasons = discovered(tree, gpus("example.com/a*", "example.com/[0-9]*"))
-    assert names or reasons
-    for name in names:
-        assert name[len("example.com/")] in "a0123456789"
-        assert len(name) <= len("example.com/") + 63
