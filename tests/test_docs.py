@@ -6,16 +6,12 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 from genericdp.cli.command_line import parse
 from genericdp.config.files import STDIN
 from genericdp.config.load import load
-from genericdp.config.schema import schema
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -92,39 +88,6 @@ def test_a_config_that_a_page_shows_is_valid(page: str, config: str) -> None:
 def test_a_policy_that_a_page_shows_is_valid(page: str, policy: str, tmp_path: Path) -> None:
     (tmp_path / "policy.yaml").write_text(policy)
     assert not load([], policy=tmp_path / "policy.yaml").policy_is_unusable
-
-
-def test_the_first_config_of_the_language_uses_every_key_and_warns_of_none() -> None:
-    config, *_ = _YAML.findall((ROOT / "docs/how-to/write-a-config.md").read_text())
-    loaded = load([STDIN], pipes={STDIN: config.encode()})
-    assert (loaded.problems, loaded.warnings) == ((), ())
-    keys = {*keys_of("config", schema())}
-    for name, definition in schema()["$defs"].items():
-        keys.update(keys_of(name, definition))
-    assert sorted(keys.difference(keys_used("config", schema(), yaml.safe_load(config)))) == []
-
-
-def keys_of(name: str, part: dict[str, Any]) -> Iterator[str]:
-    """Yield the keys of a part of the schema as NAME.KEY, those of named parts in it excepted."""
-    for key, value in part.get("properties", {}).items():
-        yield f"{name}.{key}"
-        if "$ref" not in value:
-            yield from keys_of(f"{name}.{key}", value)
-
-
-def keys_used(name: str, part: dict[str, Any], value: object) -> Iterator[str]:
-    """Yield the keys of a config's value as ``keys_of`` names them."""
-    if "$ref" in part:
-        name = part["$ref"].rpartition("/")[2]
-        part = schema()["$defs"][name]
-    for item in value if isinstance(value, list) else ():
-        yield from keys_used(name, part["items"], item)
-    for key, inner in value.items() if isinstance(value, dict) else ():
-        if key in part.get("properties", {}):
-            yield f"{name}.{key}"
-            yield from keys_used(f"{name}.{key}", part["properties"][key], inner)
-        elif isinstance(part.get("additionalProperties"), dict):
-            yield from keys_used(name, part["additionalProperties"], inner)
 
 
 def test_a_label_that_is_cited_is_defined() -> None:
