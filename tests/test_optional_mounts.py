@@ -182,6 +182,8 @@ EMPTY = ("/empty-dir/o", "/opt", "ext4")
         ([IMAGE, ROOT], {"/opt/driver/x", "/opt/x"}),
         ([IMAGE, EMPTY, OPT], {"/opt/driver/x"}),
         ([IMAGE, OPT, EMPTY], set()),
+        # A directory of some volume that has the same name.
+        ([IMAGE, ("/x", "/opt/driver/x", "ext4")], set()),
         # /proc cannot be read.
         ([], set()),
     ],

@@ -136,6 +136,18 @@ def _path(text: str, texts: dict[str, str]) -> str | None:
     return path
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *(("usb.serial", "/y"), ("usb.serial", "a/b"), ("property.V", "a/b"), ("value.v", "a/b")),
+        *(("value.v", "b1/1-1"), ("value.v", "pci0/us"), ("value.v", "pci0/1-1")),
+    ],
+)
+def test_only_a_value_adds_directories_and_only_those_of_its_device(name: str, text: str) -> None:
+    texts = {"device.syspath": "/sys/devices/pci0/usb1/1-1", name: text}
+    assert _path(f"/x/$({name})", texts) is None
+
+
 @given(st.sampled_from(_OF_HARDWARE), _TEXTS, st.sampled_from(_OF_HARDWARE), _TEXTS, _SYSPATHS)
 @example("value.v", "/", "usb.serial", "", "/sys/devices/a")
 @example("value.v", "a/b", "usb.serial", "x", "/sys/devices/a/b/x")
