@@ -7,46 +7,49 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pytest
 from genericdp.cli.command_line import parser_of
 from genericdp.cli.commands import COMMANDS
 from genericdp.cli.parser import CONFIG_FILE, PATHS
-from genericdp.printing import printable
 
 from tests.cases.machine import Machine
-from tests.cli.forked import CLOSED, GONE, Case, run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
-pytestmark = pytest.mark.slow
+    from tests.cli.asking import Ask
 
 REPOSITORY = Path(__file__).parents[2]
 FUSE = str(REPOSITORY / "examples/configs/fuse.yaml")
 COMMANDS_THAT_END = [name for name, command in COMMANDS.items() if not command.is_daemon]
-PRINTING = [*COMMANDS_THAT_END, "--help", "--version", "run --help"]
 GIVEN = {
     "validate": [FUSE],
     "explain": [FUSE, "/dev/fuse"],
     "allocate": [FUSE, "example.com/fuse=1"],
     "simulate": [FUSE, "--once"],
     "snapshot": ["-"],
-    "convert": ["--from=squat", str(REPOSITORY / "tests/convert/peers/squat/config.yaml")],
+    "convert": [f"{REPOSITORY}/tests/convert/peers/squat/config.yaml", "--from=squat"],
     "claims release": ["2f0c9b7e-1b1c-4c5c-9f4e-0f3d0a5f7a11", "--yes"],
-    "deviceclasses": [str(REPOSITORY / "examples/configs/serial-dra.yaml")],
+    "deviceclasses": [f"{REPOSITORY}/examples/configs/serial-dra.yaml"],
     "completion": ["bash"],
     "discover": [FUSE],
     "probe": [FUSE],
     "cdi generate": [FUSE],
 }
 """What each command needs."""
-NOTHING_TO_PRINT = {
-    "status": "nothing listens at 127.0.0.1:1: is the daemon run with --listen?",
-    "claims release": "there is no record of a claim",
+DEFAULTS = {
+    "--root": "machine",
+    "--cdi-dir": "machine",
+    "--kubelet-root": "machine",
+    "--address": "127.0.0.1:1",
 }
+FAILING = ("status", "claims release")
+"""They have nothing to print, which is a line on stderr."""
 KINDS = ("fifo", "empty", "directory", "\udcff\udcfe.yaml")
 """The last is a config, whose name is not UTF-8."""
 
@@ -78,87 +81,77 @@ CODES = {
 """The exit codes that are not 2."""
 
 
-def argv_of(name: str, machine: Path, word: str = "", place: str = "") -> tuple[str, ...]:
+def words_of(name: str, word: str = "", place: str = "") -> list[str]:
     """Return a command line that works but for one argument."""
     given = GIVEN.get(name, [])
-    if word in {"FILE", "PATH", "FILE.tar.gz", "--config"}:
-        given = [f"--config={place}" if word == "--config" else place, *given[1:]]
-        if name == "convert":
-            given = ["--from=squat", place]
+    if word in {"FILE", "PATH", "FILE.tar.gz"}:
+        given = [place, *given[1:]]
+    elif word == "--config":
+        given = [f"--config={place}", *given[1:]]
     elif word:
         given = [*given, f"{word}={place}"]
-    known = {
-        "--root": machine,
-        "--cdi-dir": machine,
-        "--kubelet-root": machine,
-        "--address": "127.0.0.1:1",
-    }
-    words = COMMANDS[name].arguments if name in COMMANDS else ()
-    more = (f"{key}={text}" for key, text in known.items() if key in words and key != word)
-    return (*name.split(), *given, *more)
+    known = COMMANDS[name].arguments
+    more = [f"{key}={text}" for key, text in DEFAULTS.items() if key in known and key != word]
+    return [*name.split(), *given, *more]
 
 
-class Runs(NamedTuple):
-    """The results of all command lines."""
-
-    directory: Path
-    machine: Path
-    found: Mapping[Case, tuple[int, str]]
-
-    def to(self, name: str, stdout: str) -> tuple[int, str]:
-        return self.found[Case(argv_of(name, self.machine), stdout)]
-
-    def at(self, name: str, word: str, kind: str) -> tuple[int, str]:
-        return self.found[Case(argv_of(name, self.machine, word, str(self.directory / kind)))]
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    directory, machine = tmp_path_factory.mktemp("places"), tmp_path_factory.mktemp("machine")
-    tree = Machine(machine)
+@pytest.fixture(autouse=True)
+def _machine(ask: Ask) -> None:
+    tree = Machine(ask.directory / "machine")
     tree.node("fuse", "10:229")
     tree.write("sys/devices/x", "")
-    os.mkfifo(directory / KINDS[0])
-    (directory / KINDS[1]).touch()
-    (directory / KINDS[2]).mkdir()
-    shutil.copy(FUSE, directory / KINDS[3])
-    cases = [
-        Case(argv_of(name, machine), stdout)
-        for name in PRINTING
-        for stdout in (CLOSED, GONE, "/dev/full")
-    ]
-    cases += [
-        Case(argv_of(name, machine, word, str(directory / kind)))
-        for name, word in ARGUMENTS
-        for kind in KINDS
-    ]
-    return Runs(directory, machine, run(cases, directory))
+    os.mkfifo("fifo")
+    Path("empty").touch()
+    Path("directory").mkdir()
+    shutil.copy(FUSE, KINDS[-1])
 
 
-@pytest.mark.parametrize("name", PRINTING)
-def test_a_stdout_that_cannot_be_written_is_a_line_and_exit_code_1(name: str, runs: Runs) -> None:
-    closed = "genericdp: stdout is closed: there is nowhere to print to\n"
-    assert runs.to(name, CLOSED) == (1, closed)
-    code, printed = runs.to(name, "/dev/full")
-    said = NOTHING_TO_PRINT.get(name, "stdout cannot be written: no space left on device")
-    assert code == 1
-    assert printed.splitlines()[-1].startswith(f"genericdp: {said}")
+@pytest.fixture
+def print_to(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
+    """Make a descriptor the stdout of what follows."""
+    kept = os.dup(1)  # a command that cannot print gives this one up
+    with ExitStack() as stack:
+
+        def print_to(descriptor: int) -> None:
+            # What could not be printed is still in the buffer when it is closed.
+            stack.enter_context(suppress(OSError))
+            stdout = stack.enter_context(os.fdopen(descriptor, "w"))
+            monkeypatch.setattr(sys, "stdout", stdout)
+
+        yield print_to
+        monkeypatch.undo()
+    os.dup2(kept, 1)
+    os.close(kept)
 
 
-@pytest.mark.parametrize("name", PRINTING)
-def test_a_reader_that_goes_away_is_no_failure(name: str, runs: Runs) -> None:
+@pytest.mark.parametrize("name", COMMANDS_THAT_END)
+def test_a_stdout_that_cannot_be_written_is_a_line_and_exit_code_1(
+    name: str, print_to: Callable[[int], None], ask: Ask
+) -> None:
+    print_to(os.open("/dev/full", os.O_WRONLY))
+    last = ask("", *words_of(name), code=1).err.splitlines()[-1]
+    said = "genericdp: stdout cannot be written: no space left on device"
+    assert (last == said) == (name not in FAILING)
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS_THAT_END if name not in FAILING])
+def test_a_reader_that_goes_away_is_no_failure(
+    name: str, print_to: Callable[[int], None], ask: Ask
+) -> None:
     """As in ``genericdp schema | head -1``."""
-    if name not in NOTHING_TO_PRINT:
-        assert runs.to(name, GONE) == (0, "")
+    reader, writer = os.pipe()
+    os.close(reader)
+    print_to(writer)
+    assert ask("", *words_of(name)).err == ""
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=ascii)
 @pytest.mark.parametrize(("name", "word"), ARGUMENTS)
 def test_a_path_to_something_else_is_told_by_its_name(
-    name: str, word: str, kind: str, runs: Runs
+    name: str, word: str, kind: str, ask: Ask
 ) -> None:
-    code, printed = runs.at(name, word, kind)
-    assert (code, "Traceback" in printed) == (CODES.get((name, word, kind), 2), False), printed
+    code = CODES.get((name, word, kind), 2)
+    said = "".join(ask("", *words_of(name, word, kind), code=code))
     if code:
-        shown = {printable(kind), r"\xff\xfe.yaml", "no resource of the config has servedBy: dra"}
-        assert any(path in line for line in printed.splitlines() for path in shown), printed
+        shown = {kind, r"\xff\xfe.yaml", "no resource of the config has servedBy: dra"}
+        assert any(path in line for line in said.splitlines() for path in shown), said

@@ -96,9 +96,9 @@ class Node:
         return [*document["claims"]]
 
     @contextmanager
-    def daemon(self, driver: str = DRIVER) -> Iterator[None]:
+    def daemon(self) -> Iterator[None]:
         """Release like a daemon: it holds the lock, and removes what is to be released."""
-        directory, ends = self.directory(driver), threading.Event()
+        directory, ends = self.directory(), threading.Event()
 
         def release() -> None:
             while not ends.wait(0.01):
@@ -157,11 +157,7 @@ def test_data_has_all_of_a_record_and_one_driver_alone_can_be_listed(node: Node)
     ("content", "why"),
     [
         ("", "it is not JSON at line 1"),
-        ("[]", "list indices must be integers"),
-        ("{}", "'uid'"),
         (json.dumps({"uid": "other"}), "its UID is 'other'"),
-        (json.dumps({"uid": UID}), "'holds'"),
-        (json.dumps(record(holds=[7])), "int where dict belongs"),
         ("[" * 100_000, "maximum recursion depth exceeded"),
         (" " * 5_000_000, "it has more than 4,194,304 bytes"),
     ],
@@ -256,7 +252,7 @@ QUESTION = "Release it? Only if no container uses its devices [y/N] "
 
 @pytest.mark.parametrize(
     ("answer", "code", "last"),
-    [("y", 0, "Released."), ("n", 1, "Not released."), ("", 1, "Not released.")],
+    [("y", 0, "Released."), ("", 1, "Not released.")],
 )
 def test_a_terminal_is_asked(answer: str, code: int, last: str, node: Node) -> None:
     file = node.put()
