@@ -9,72 +9,38 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from genericdp.cli import main
-
-from tests.cli.tabs import answering
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.cli.asking import Ask
 
 COMPLETED = {
     "genericdp va": "validate",
-    "genericdp --v": "--version",
-    "genericdp cd": "cdi",
     "genericdp cdi li": "list",
-    "genericdp cdi watch --cd": "--cdi-dir",
-    "genericdp cdi list -o y": "yaml",
     "genericdp discover --po": "--policy",
-    "genericdp discover -o w": "wide",
-    "genericdp allocate --output j": "json",
     "genericdp allocate --output=j": "json",
-    "genericdp run --config=alpha.yaml --log-level=d": "debug",
-    "genericdp completion f": "fish",
-    "genericdp convert --from sq": "squat",
-    "genericdp discover --config al": "alpha.yaml",
-    "genericdp discover --config=al": "alpha.yaml",
-    "genericdp discover --config alpha.yaml --po": "--policy",
     "genericdp discover --config alpha.yaml --config be": "beta.yaml",
     "genericdp validate alpha.yaml be": "beta.yaml",
-    "genericdp explain al": "alpha.yaml",
 }
 """Command lines, each with the last word that it has after Tab."""
-
-
-@pytest.fixture(params=["bash", "zsh", "fish"])
-def shell(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
-    assert main(["completion", shell]) == 0
-    return capsys.readouterr().out
-
-
-@pytest.fixture(scope="module")
-def answered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The text of a program that completes."""
-    with answering(tmp_path_factory.mktemp("tabs")) as program:
-        yield program
+PROGRAM = '#!/bin/sh\nexec "{}" -m genericdp "$@"\n'
 
 
 @pytest.mark.parametrize(
     ("shell", "way"),
     [("bash", "sourced"), ("fish", "sourced"), ("zsh", "sourced"), ("zsh", "from a directory")],
 )
-def test_the_shell_completes(
-    script: str, shell: str, way: str, tmp_path: Path, answered: str
-) -> None:
+def test_the_shell_completes(shell: str, way: str, tmp_path: Path, ask: Ask) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"no {shell} here")
     for name in ("alpha.yaml", "beta.yaml"):
         (tmp_path / name).touch()
     program = tmp_path / "genericdp"
-    program.write_text(answered)
+    program.write_text(PROGRAM.format(sys.executable))
     program.chmod(0o755)
     # The name is what zsh loads from a directory: at the first Tab, which must not be lost.
-    (tmp_path / "_genericdp").write_text(script)
+    (tmp_path / "_genericdp").write_text(ask(f"completion {shell}").out)
     driver = {"bash": _in_bash, "fish": _in_fish, "zsh": _in_zsh}[shell]
     (tmp_path / ".zshrc").write_text(driver(way))
     command = ["zsh", "-d", "-i"] if shell == "zsh" else [shell, ".zshrc"]
