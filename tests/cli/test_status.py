@@ -9,7 +9,6 @@ import re
 import socket
 import sys
 import threading
-import time
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from pathlib import Path
@@ -18,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 from genericdp import __version__
-from genericdp.cli import main
 from genericdp.cli.status import daemon_at, fetch, lines, span
 from genericdp.errors import GenericdpError
 from genericdp.settings import Address
@@ -27,24 +25,19 @@ from tests.status.samples import (
     EMPTY,
     NOW,
     RICH,
-    SCRIPT,
     at,
     config,
     device,
     expected,
-    many,
     resource,
     status,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tests.cli.asking import Ask
     from tests.status.samples import Document
-
-ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
-NODE = Address(host="node-7.example.com", port=9733)
 
 
 def http(body: bytes, status: str = "200 OK", *more: str) -> bytes:
@@ -53,31 +46,33 @@ def http(body: bytes, status: str = "200 OK", *more: str) -> bytes:
 
 
 @contextmanager
-def answering(
-    answer: bytes | Document, *, family: int = socket.AF_INET
-) -> Iterator[tuple[str, list[bytes]]]:
-    """Serve one answer to anyone who comes; gives the address, and what was asked."""
-    host = "::1" if family == socket.AF_INET6 else "127.0.0.1"
+def serving(serve: Callable[[socket.socket], None]) -> Iterator[int]:
+    """Serve one connection; gives the port."""
+
+    def accept(server: socket.socket) -> None:
+        client, _ = server.accept()
+        with client, suppress(OSError):
+            serve(client)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=accept, args=(server,), daemon=True)
+        thread.start()
+        yield server.getsockname()[1]
+        thread.join(60)
+
+
+@contextmanager
+def answering(answer: bytes | Document) -> Iterator[tuple[str, list[bytes]]]:
+    """Serve one answer; gives the address, and what was asked."""
     data = answer if isinstance(answer, bytes) else http(json.dumps(answer).encode())
     asked: list[bytes] = []
-    over = threading.Event()
-    with socket.create_server((host, 0), family=socket.AddressFamily(family)) as server:
 
-        def serve() -> None:
-            while not over.is_set():
-                client, _ = server.accept()
-                with client:
-                    asked.append(client.recv(65_536))
-                    client.sendall(data)
+    def serve(client: socket.socket) -> None:
+        asked.append(client.recv(65_536))
+        client.sendall(data)
 
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        port = server.getsockname()[1]
-        yield (f"[{host}]:{port}" if ":" in host else f"{host}:{port}"), asked
-        over.set()
-        with socket.create_connection((host, port)) as last:
-            last.sendall(b"x")
-            thread.join(10)
+    with serving(serve) as port:
+        yield f"127.0.0.1:{port}", asked
 
 
 def printed(answer: bytes | Document, ask: Ask, words: str = "", code: int = 0) -> str:
@@ -91,47 +86,19 @@ def printed(answer: bytes | Document, ask: Ask, words: str = "", code: int = 0) 
     return err.replace(address, "ADDRESS")
 
 
-@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
-def test_it_prints_what_the_daemon_says(family: int, ask: Ask) -> None:
-    try:
-        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
-    except OSError:
-        if family == socket.AF_INET6:
-            pytest.skip("no IPv6 on this machine")
-    with answering(RICH, family=family) as (address, asked):
-        out, err = ask(f"status --address={address}")
+def test_it_prints_what_the_daemon_says(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proxies have no part in it."""
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9/")
+    with answering(RICH) as (address, asked):
+        monkeypatch.setenv("GENERICDP_ADDRESS", address)
+        out, err = ask("status")
     assert err == ""
     assert out.startswith("edge-worker-07.rack-2.example.com: NOT READY\n")
     assert "\033" not in out
     assert asked[0].startswith(b"GET /status HTTP/1.1\r\n")
     assert f"Host: {address}\r\n".encode() in asked[0]
-
-
-def test_wide_adds_what_the_hardware_is_called(ask: Ask) -> None:
-    lines = printed(RICH, ask, "-o wide").splitlines()
-    heading = lines[lines.index("Devices:") + 1]
-    columns = ["RESOURCE", "ID", "STATE", "FOR", "NODES", "NUMA"]
-    more = ["PATH", "MODEL", "SERIAL", "DRIVER", "HELD", "BY", "WHY"]
-    assert heading.split() == [*columns, *more]
-    (row,) = (line for line in lines if "ttyUSB0" in line and " Healthy " in line)
-    texts = ["/dev/ttyUSB0", "FT232R USB UART", "A50285BI", "ftdi_sio"]
-    for column, text in zip(more, texts, strict=False):
-        assert row[heading.index(column) :].split("  ")[0] == text
-
-
-def test_as_data_it_prints_what_came(ask: Ask) -> None:
     assert yaml.safe_load(printed(RICH, ask, "-o yaml")) == RICH
-    assert json.loads(printed(EMPTY, ask, "-o json")) == EMPTY
-
-
-def test_the_address_comes_from_the_environment_and_proxies_do_not(
-    monkeypatch: pytest.MonkeyPatch, ask: Ask
-) -> None:
-    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9/")
-    with answering(EMPTY) as (address, _):
-        monkeypatch.setenv("GENERICDP_ADDRESS", address)
-        assert ask("status").out.startswith("edge-1: NOT READY\n")
 
 
 def test_where_nothing_listens_it_asks_for_listen(ask: Ask) -> None:
@@ -145,9 +112,7 @@ def test_where_nothing_listens_it_asks_for_listen(ask: Ask) -> None:
     ("answer", "said"),
     [
         (http(b"off (--no-status)\n", "404 Not Found"), "it is run with --no-status"),
-        (http(b"", "404 Not Found"), "answers 404: is that a genericdp?\n"),
         (http(b"no\x1b[2J", "500 Oops"), "a genericdp? (it says: no\\x1b[2J)"),
-        (http(b"<html>"), "is not genericdp: it is not JSON at line 1"),
         (http(b"{}"), "is not genericdp: "),
         (http(b"[" * 100_000), "is not genericdp: "),
         (http(b"\xff\xfe"), "is not genericdp: "),
@@ -184,47 +149,36 @@ def test_an_answer_without_end_is_cut_by_its_size() -> None:
         fetch(daemon_at(at), "/status", max_bytes=1000)
 
 
-BEGIN = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 200\r\n\r\n"
-
-
-@pytest.mark.parametrize("begin", [b"HTTP/1.1 200 OK\r\nx: ", BEGIN], ids=["head", "body"])
-def test_one_that_dribbles_is_cut_by_its_time(begin: bytes) -> None:
+def test_one_that_dribbles_is_cut_by_its_time() -> None:
     """The time is for all of it, not for each piece."""
-    left = 200  # 10 s of them
+    over = threading.Event()
 
-    def dribble(server: socket.socket) -> None:
-        nonlocal left
-        client, _ = server.accept()
-        with client, suppress(OSError):
-            client.recv(65_536)
-            client.sendall(begin)
-            while left:
-                time.sleep(0.05)  # noqa: TID251 -- a slow server
+    def dribble(client: socket.socket) -> None:
+        client.recv(65_536)
+        client.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 200\r\n\r\n")
+        for _ in range(200):  # 10 s
+            if not over.wait(0.05):
                 client.sendall(b"x")
-                left -= 1
 
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        thread = threading.Thread(target=dribble, args=(server,), daemon=True)
-        thread.start()
+    with serving(dribble) as port:
         with pytest.raises(GenericdpError, match="does not answer"):
-            fetch(Address(host="127.0.0.1", port=server.getsockname()[1]), "/status", seconds=0.2)
-        assert left
-        left = 1
-        thread.join(30)
+            fetch(Address(host="127.0.0.1", port=port), "/status", seconds=0.2)
+        assert not over.is_set()
+        over.set()
 
 
-@pytest.mark.parametrize(
-    ("text", "host", "port"),
-    [
-        ("127.0.0.1:9733", "127.0.0.1", 9733),
-        (":80", "127.0.0.1", 80),
-        ("[::1]:9733", "::1", 9733),
-        ("[fe80::1%eth0]:1", "fe80::1%eth0", 1),
-        ("node-7.example.com:00080", "node-7.example.com", 80),
-    ],
-)
-def test_an_address_is_taken_apart(text: str, host: str, port: int) -> None:
-    assert daemon_at(text) == Address(host=host, port=port)
+def test_an_address_where_nobody_answers_leaves_time_for_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0), backlog=0) as silent,
+        socket.create_connection(silent.getsockname()),  # its queue is full
+        answering(http(b"{}")) as (at, _),
+    ):
+        addresses = (silent.getsockname(), ("127.0.0.1", daemon_at(at).port))
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", address) for address in addresses]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        assert fetch(Address(host="node-7", port=9733), "/status", seconds=4) == b"{}"
 
 
 @pytest.mark.parametrize(
@@ -233,84 +187,29 @@ def test_an_address_is_taken_apart(text: str, host: str, port: int) -> None:
     ids=["terminal", "no-color", "dumb"],
 )
 def test_colour_is_for_terminals_and_never_with_no_color(
-    more: dict[str, str], colored: bool, monkeypatch: pytest.MonkeyPatch
+    more: dict[str, str], colored: bool, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     for name, text in {"TERM": "xterm", **more}.items():
         monkeypatch.setenv(name, text)
     ours, theirs = pty.openpty()
-    with (
-        answering(EMPTY) as (address, _),
-        os.fdopen(ours, "rb", 0) as terminal,
-        os.fdopen(theirs, "w") as stdout,
-        monkeypatch.context() as patched,
-    ):
-        patched.setattr(sys, "stdout", stdout)
-        assert main(["status", f"--address={address}"]) == 0
+    with os.fdopen(ours, "rb", 0) as terminal, os.fdopen(theirs, "w") as stdout:
+        with answering(EMPTY) as (address, _), monkeypatch.context() as patched:
+            patched.setattr(sys, "stdout", stdout)
+            ask(f"status --address={address}")
         stdout.flush()
         assert (b"\033[1;31m" in terminal.read(65_536)) == colored
 
 
-@contextmanager
-def unanswered() -> Iterator[int]:
-    """Give a port of 127.0.0.1 where connecting takes forever: its queue is full."""
-    with (
-        socket.create_server(("127.0.0.1", 0), backlog=0) as server,
-        socket.create_connection(server.getsockname()),
-    ):
-        yield server.getsockname()[1]
-
-
-def let_it_mean(monkeypatch: pytest.MonkeyPatch, *ports: int) -> None:
-    """Let every name have these addresses."""
-    found = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", port)) for port in ports]
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
-
-
-def test_many_addresses_have_the_time_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    with unanswered() as port:
-        let_it_mean(monkeypatch, *[port] * 20)
-        begun = time.monotonic()
-        with pytest.raises(GenericdpError, match=r"^node-7\.example\.com:9733 does not answer$"):
-            fetch(NODE, "/status", seconds=0.5)
-        assert time.monotonic() - begun < 50
-
-
-def test_an_address_where_nobody_answers_leaves_time_for_the_next(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-
-    def answer(server: socket.socket) -> None:
-        connection, _ = server.accept()
-        with connection:
-            connection.recv(65_536)
-            connection.sendall(ANSWER)
-
-    with unanswered() as silent, socket.create_server(("127.0.0.1", 0)) as server:
-        let_it_mean(monkeypatch, silent, server.getsockname()[1])
-        thread = threading.Thread(target=answer, args=(server,), daemon=True)
-        thread.start()
-        assert fetch(NODE, "/status", seconds=4) == b"{}"
-        thread.join(60)
-
-
-def test_a_name_server_that_never_answers_is_not_waited_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    over = threading.Event()
-
-    def ask(*_: object, **__: object) -> list[object]:
-        over.wait(60)
-        raise socket.gaierror
-
-    monkeypatch.setattr(socket, "getaddrinfo", ask)
-    with pytest.raises(GenericdpError, match="does not answer"):
-        fetch(NODE, "/status", seconds=0.2)
-    over.set()
-
-
 def plain(document: Document) -> list[str]:
     return list(lines(document, colors=False))
+
+
+def section(document: Document, title: str, *, wide: bool = False) -> list[list[str]]:
+    """Return the cells of each line below a title."""
+    shown = [*lines(document, colors=False, wide=wide), ""]
+    start = shown.index(f"{title}:") + 1
+    return [re.split("  +", line.strip()) for line in shown[start : shown.index("", start)]]
 
 
 def test_what_is_wrong_comes_first() -> None:
@@ -329,16 +228,8 @@ def test_what_is_wrong_comes_first() -> None:
         "Matched, but not offered:",
         "Last events (UTC):",
     ]
-    rows = shown[shown.index("Devices:") + 1 :][:75]
-    assert [each_row.split()[1] for each_row in rows[:5]] == [
-        "ID",
-        "ttyUSB1",
-        "ttyUSB2",
-        "ttyUSB5",
-        "loop40",
-    ]
-    assert "/dev/ttyUSB2 does not exist" in rows[2]
-    assert any(SCRIPT in row for row in rows)
+    first = [row[1] for row in section(RICH, "Devices")[:5]]
+    assert first == ["ID", "ttyUSB1", "ttyUSB2", "ttyUSB5", "loop40"]
 
 
 def test_without_any_config_it_is_short() -> None:
@@ -361,75 +252,62 @@ def test_without_any_config_it_is_short() -> None:
 
 WELL = status(resource("example.com/a", device(0)))
 OLD = config(digest="ab" * 32, since=at(NOW), files=["/etc/a.yaml"], fromStateDir=True)
-LATE = "the kubelet has not registered the DRA driver yet"
-DRA = resource("example.com/a", servedBy="dra", registered=False, reason=LATE, since=None)
 UNKNOWN = {"known": False, "reason": "start with --pod-resources"}
 
 
 @pytest.mark.parametrize(
-    ("document", "expected"),
+    ("document", "line"),
     [
-        (WELL, ["edge-1: ready", "1 resource registered, 1 device Healthy."]),
-        (WELL, ["Policy:   none (configs are not restricted)"]),
-        (RICH, ["4 of 5 resources registered, 71 of 75 devices Healthy."]),
-        (RICH, ["Policy:   /etc/genericdp-policy/policy.yaml (4fb8a80745d3)"]),
-        (status(), ["The config has no resource for this node."]),
+        (WELL, "1 resource registered, 1 device Healthy."),
+        (WELL, "Policy:   none (configs are not restricted)"),
+        (RICH, "4 of 5 resources registered, 71 of 75 devices Healthy."),
+        (RICH, "Policy:   /etc/genericdp-policy/policy.yaml (4fb8a80745d3)"),
+        (status(), "The config has no resource for this node."),
         (
             status(config=OLD),
-            [
-                "Config:   active, since 2026-11-21 19:00:00 UTC, the last good one of the"
-                " state directory (abababababab; /etc/a.yaml)"
-            ],
+            "Config:   active, since 2026-11-21 19:00:00 UTC, the last good one of the"
+            " state directory (abababababab; /etc/a.yaml)",
         ),
-        (
-            status(resource("a"), resource("b", empty="because")),
-            [
-                "Without devices:",
-                "  a: nothing on this node matches match[0] {path: /dev/a} (a.yaml:5)",
-                "  b: because",
-            ],
-        ),
-        (status(resource("a", empty="x" * 3000)), [f"  a: {'x' * 1996}…"]),
-        (status(DRA, claims=3), ["Claims:   3 prepared"]),
-        (status(DRA, apiServerLacks="taints"), ["Lacking:  taints"]),
-        (
-            status(WELL["resources"][0], holders=UNKNOWN),
-            [f"Holders:  unknown ({UNKNOWN['reason']})"],
-        ),
+        (status(resource("a", empty="x" * 3000)), f"  a: {'x' * 1996}…"),
+        (status(apiServerLacks="taints"), "Lacking:  taints"),
+        (status(holders=UNKNOWN), f"Holders:  unknown ({UNKNOWN['reason']})"),
     ],
-    ids=lambda value: value[-1][:50] if isinstance(value, list) else "",
+    ids=lambda value: value[:50] if isinstance(value, str) else "",
 )
-def test_the_state_is_told_in_lines(document: Document, expected: list[str]) -> None:
-    shown = plain(document)
-    start = shown.index(expected[0])
-    assert shown[start : start + len(expected)] == expected
-    holders = any(line.startswith("Holders:") for line in shown)
-    assert holders == (document["holders"] == UNKNOWN)
+def test_the_state_is_told_in_lines(document: Document, line: str) -> None:
+    assert line in plain(document)
 
 
-def test_what_dra_serves_is_told_with_the_reason_if_it_does_not() -> None:
-    shown = plain(status(DRA, resource("example.com/b", servedBy="devicePlugin")))
-    row, other = shown[shown.index("Resources:") + 2 :][:2]
-    assert re.split("  +", row) == ["example.com/a", "NO, DRA", "-", "0 of 0", "0", "0", "0", LATE]
-    assert re.split("  +", other)[1] == "yes"
+def test_resources_have_columns_for_what_is_known() -> None:
+    late = "the kubelet has not registered the DRA driver yet"
+    why = "1 device Healthy, expected 8; forgotten: ttyUSB1"
+    lacking = resource("a", device(0), expected=expected(8, "too_few", why))
+    dra = resource("b", servedBy="dra", registered=False, reason=late, since=None)
+    at_least = {**dra, "expected": {**expected(1), "max": None}, "allocated": None}
+    document = status(lacking, at_least, resource("c", device(2), allocated=1))
+    assert section(document, "Not as expected") == [[f"a: {why}"]]
+    columns = ["HEALTHY", "EXPECTED", "ALLOCATABLE", "CAPACITY", "IN USE"]
+    assert section(document, "Resources") == [
+        ["RESOURCE", "REGISTERED", "FOR", *columns, "WHY"],
+        ["a", "yes", "3 d 3 h", "1 of 1", "8", "1", "1", "0", "-"],
+        ["b", "NO, DRA", "-", "0 of 0", "at least 1", "0", "0", "-", late],
+        ["c", "yes", "3 d 3 h", "1 of 1", "-", "1", "1", "1", "-"],
+    ]
 
 
-def test_wide_has_the_names_that_a_rule_for_taints_needs() -> None:
+def test_wide_has_hardware_and_the_names_that_a_rule_for_taints_needs() -> None:
     dra = {"driver": "acme.example", "pool": "edge-1/example.com/a"}
     names = [f"usb0-{number}" for number in range(4)]
-    sample = device(0, shares=4, dra={"devices": names, "attributes": {}, "notes": {}})
+    known = {"model": "FT232R", "serial": "A50285BI", "driver": "ftdi_sio"}
+    sample = device(0, shares=4, dra={"devices": names, "attributes": {}, "notes": {}}, **known)
     of_plugin = resource("example.com/b", device(1, dra=None), dra=None)
     document = status(resource("example.com/a", sample, dra=dra), of_plugin, claims=2)
     assert "Claims:   2 prepared by the DRA driver acme.example" in plain(document)
-    shown = [*lines(document, colors=False, wide=True)]
-    heading, first, second = shown[shown.index("Devices:") + 1 :][:3]
-    assert re.split("  +", heading)[-3:] == ["POOL", "DEVICE", "WHY"]
-    assert re.split("  +", first)[-3:] == [
-        "edge-1/example.com/a",
-        "usb0-0, usb0-1, usb0-2 and 1 more",
-        "-",
-    ]
-    assert re.split("  +", second)[-3:] == ["-", "-", "-"]
+    heading, first, second = section(document, "Devices", wide=True)
+    assert heading[6:] == ["PATH", "MODEL", "SERIAL", "DRIVER", "POOL", "DEVICE", "WHY"]
+    names_shown = "usb0-0, usb0-1, usb0-2 and 1 more"
+    assert first[6:] == ["/dev/ttyUSB0", *known.values(), dra["pool"], names_shown, "-"]
+    assert second[6:] == ["/dev/ttyUSB1", *"------"]
 
 
 def test_the_holders_of_a_device_are_shown() -> None:
@@ -437,31 +315,14 @@ def test_the_holders_of_a_device_are_shown() -> None:
     sample = device(0, shares=6, holders=holders)
     stick = {"share": "ttyUSB1", "holder": "claim home/stick", "since": at(NOW - 7200)}
     other = device(1, holders=[stick | {"pods": ["home/a", "home/b"]}])
-    shown = plain(status(resource("example.com/a", sample, other, device(2))))
-    heading, *rows = shown[shown.index("Devices:") + 1 :][:4]
-    assert re.split("  +", heading)[-2:] == ["HELD BY", "WHY"]
-    assert [re.split("  +", row)[-2] for row in rows] == [
+    document = status(resource("example.com/a", sample, other, device(2)))
+    assert [row[-2] for row in section(document, "Devices")] == [
+        "HELD BY",
         "pod home/p1 (ttyUSB0::1), pod home/p2 (ttyUSB0::2), pod home/p3 (ttyUSB0::3) and 2 more",
         "claim home/stick of pod home/a, home/b (2 h)",
         "-",
     ]
-    assert not any("HELD BY" in line for line in plain(many(1, 2)))
-
-
-def test_what_is_missing_and_what_is_in_use_has_columns_where_it_is_known() -> None:
-    why = "1 device Healthy, expected 8; forgotten: ttyUSB1"
-    lacking = resource("a", device(0), expected=expected(8, "too_few", why))
-    at_least = resource("b", expected={**expected(1), "max": None}, allocated=None)
-    shown = plain(status(lacking, at_least, resource("c", device(2), allocated=1)))
-    assert shown[shown.index("Not as expected:") + 1] == f"  a: {why}"
-    heading, *rows = shown[shown.index("Resources:") + 1 :][:4]
-    columns = re.split("  +", heading)[3:-1]
-    assert columns == ["HEALTHY", "EXPECTED", "ALLOCATABLE", "CAPACITY", "IN USE"]
-    assert [re.split("  +", row)[3:-1] for row in rows] == [
-        ["1 of 1", "8", "1", "1", "0"],
-        ["0 of 0", "at least 1", "0", "0", "-"],
-        ["1 of 1", "-", "1", "1", "1"],
-    ]
+    assert "HELD BY" not in section(WELL, "Devices")[0]
 
 
 def test_colors_are_beside_the_text_and_never_instead() -> None:
@@ -472,15 +333,12 @@ def test_colors_are_beside_the_text_and_never_instead() -> None:
     assert sick.endswith("\033[0m")
 
 
-def test_what_an_older_daemon_says_is_printed(ask: Ask) -> None:
+def test_what_an_older_or_newer_daemon_says_is_printed() -> None:
     """``former.json`` is never changed: a key that it lacks is a new one."""
     former = Path(__file__).parents[1] / "status/former.json"
-    shown = printed(json.loads(former.read_text()), ask)
+    shown = "\n".join(plain(json.loads(former.read_text())))
     assert "renderD120 (4 shares)" in shown
     assert "Policy:   none" in shown
-
-
-def test_what_a_newer_daemon_says_beside_it_is_left_out() -> None:
     later = deepcopy(RICH)
     later["later"] = later["kubelet"]["later"] = {"a": 1}
     assert plain(later) == plain(RICH)
@@ -500,7 +358,7 @@ def test_any_text_in_any_field_is_shown_and_moves_no_cursor() -> None:
                 return f"{text}{value}"
         return value
 
-    for text in ("<script>", "\u202e", "\0", "\n", "\x1b[2J", "\ud800", "x" * 3000):
+    for text in ("\u202e", "\0", "\n", "\x1b[2J", "\ud800", "x" * 3000):
         shown = plain(replaced(RICH, text))
         assert all(entry.isprintable() for entry in shown)
         assert max(map(len, shown)) < 20_000
@@ -530,17 +388,12 @@ def test_whatever_else_a_daemon_says_is_printed_or_refused_in_one_line(ask: Ask)
 @pytest.mark.parametrize(
     ("seconds", "said"),
     [
-        (0, "0 s"),
         (-5, "0 s"),
         (59.4, "59 s"),
         (59.6, "1 min"),
-        (60, "1 min"),
-        (3599, "59 min"),
-        (3600, "1 h"),
         (3660, "1 h 1 min"),
         (86_399, "23 h 59 min"),
         (86_400, "1 d"),
-        (90_000, "1 d 1 h"),
         (86_400 * 4000, "4,000 d"),
     ],
 )
