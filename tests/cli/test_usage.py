@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).parents[2]
 THIS_MACHINE = REPOSITORY / "examples/configs/this-machine.yaml"
-FUSE = REPOSITORY / "examples/configs/fuse.yaml"
 pytestmark = pytest.mark.slow
 
 
@@ -79,39 +78,26 @@ def test_what_reads_no_config_imports_nothing_for_it() -> None:
 
 BAD_USAGE = {
     "": "the following arguments are required: COMMAND",
-    "frob": "there is no command 'frob'",
     "lint x.yaml": "there is no command 'lint' (did you mean validate?)",
     "validate -f x.yaml": "unrecognized arguments: -f (a config is given without it, as FILE)",
-    "vaildate x.yaml": "there is no command 'vaildate' (did you mean validate?)",
     "--verison": "unrecognized arguments: --verison (did you mean --version?)",
     "-- run": "the command has to come first: genericdp run",
-    "--": "the following arguments are required: COMMAND",
     "--config 'a b' run": "the command has to come first: genericdp run --config 'a b'",
     "--config x cdi watch": "the command has to come first: genericdp cdi watch --config x",
     "cdi": "the following arguments are required: COMMAND",
-    "cdi frob": "there is no command 'cdi frob'",
     "cdi genrate --config=x": "there is no command 'cdi genrate' (did you mean cdi generate?)",
     "cdi watch": "a config is required: FILE or --config",
     "run --confg x": "unrecognized arguments: --confg (did you mean --config?)",
-    "run --config=x --frob": "unrecognized arguments: --frob",
     "run --config=- --config=/dev/stdin": "argument --config: stdin (-) is given twice",
-    "run": "a config is required: FILE or --config",
     "discover --config=a --config ./a": "argument --config: a is given twice",
     "discover --config": "argument --config: expected one argument",
-    "discover serial.yaml x": "unrecognized arguments: x",
     "discover a.yaml b.yaml": "unrecognized arguments: b.yaml"
-    " (did you mean --config a.yaml --config b.yaml?)",
-    "discover --config=a.yaml b.yaml": "unrecognized arguments: b.yaml"
     " (did you mean --config a.yaml --config b.yaml?)",
     "discover --\u202eevil\x1b[31m": r"unrecognized arguments: --\u202eevil\x1b[31m",
     "validate": "a config is required: PATH or --config",
     "explain serial.yaml": "a config is required: FILE DEVICE, or --config PATH DEVICE",
-    "explain --config=x a b": "unrecognized arguments: b",
     "allocate a/b=1 --root /x": "a config is required: FILE RESOURCE=N, or --config PATH"
     " RESOURCE=N",
-    "allocate": "the following arguments are required: RESOURCE=N",
-    "schema serial.yaml": "unrecognized arguments: serial.yaml",
-    "schema --odd": "unrecognized arguments: --odd",
 }
 """What is said of a command line, before it says which help to see."""
 
@@ -134,46 +120,29 @@ ADDRESS = "not of the form HOST:PORT"
     ("line", "said"),
     [
         ("run --config=x --log-level=loud", "(see genericdp run --help)\n"),
-        ("run -", "genericdp: run takes no config from stdin"),
         ("run --config=-", "genericdp: run takes no config from stdin"),
         ("cdi watch --config=-", "cdi watch takes no config from stdin: it is read again"),
         ("validate - -", ": stdin (-) is given twice, but can be read only once\n"),
         ("validate /dev/fd/7777", "/dev/fd/7777 cannot be read"),
-        ("simulate no.yaml", "no.yaml"),
         # As ``--config "$UNSET"`` gives it: it is not the current directory.
         ("discover --config ''", A_PATH),
-        ("hardware --root ''", A_PATH),
-        ("validate ''", A_PATH),
-        ("cdi watch --config=config.yaml --cdi-dir=", "--cdi-dir: an empty path"),
         *((f"run --config=none.yaml --{option}=", A_PATH) for option in ("policy", "state-dir")),
         # Found by a new user: the node's kubelet was offered another machine's devices.
         ("run --config=config.yaml --root=node.tar.gz", "a snapshot, whose devices are not this"),
-        ("cdi watch --config=config.yaml --root=node.tar.gz", "a snapshot, whose devices are not"),
-        ("cdi watch --config=config.yaml --root=none", "none does not exist"),
         (f"run --config=x --pod-resources=/{'x' * 107}", "at most 107: reach it under a shorter"),
         # Specs there outlast a reboot.
         ("cdi generate config.yaml --output=/etc/cdi", "use --static if the devices never change"),
-        ("cdi generate config.yaml --output=/etc/cdi/", "use --static if the devices never"),
         ("cdi generate config.yaml --output=/etc/../etc/cdi", "use --static if the devices never"),
         ("cdi generate config.yaml --output=config.yaml", "--output config.yaml is not a direc"),
-        ("cdi generate config.yaml --output=", "--output: an empty path"),
         ("explain --config any.yaml ''", "DEVICE is an empty string"),
         ("validate --policy=-", "a policy has to be a file"),
-        ("validate --policy=/dev/stdin", "a policy has to be a file"),
-        ("convert --from akri none", "it does not exist"),
         ("convert c.yaml", "--from"),
-        ("convert --from flux c.yaml", "squat"),
         *(
             (f"deviceclasses --config x '--dra-driver={name}'", f"{name!r} {DRIVER}")
-            for name in ("Dra.example.com", "a/b", "-a", "a..b", "", "a." * 31 + "ab")
+            for name in ("Dra.example.com", "a/b", "-a", "a..b", "")
         ),
-        *(
-            (f"status '--address={text}'", ADDRESS)
-            for text in (
-                *("", "9733", "host", "host:", "host:0", "host:65536", "::1:80", "[::1]", "a b:1"),
-                *("http://h:1", "u@h:1", "h:-1", "h:\u0661", "[h]:1", "h:1/x", "h:" + "9" * 5000),
-            )
-        ),
+        ("status --address=9733", ADDRESS),
+        ("status --address=http://h:1", ADDRESS),
     ],
 )
 def test_what_cannot_be_meant_is_a_line_and_exit_code_2(line: str, said: str, ask: Ask) -> None:
@@ -188,27 +157,14 @@ def test_what_cannot_be_meant_is_a_line_and_exit_code_2(line: str, said: str, as
     ("variable", "line", "config", "other"),
     [
         ("", "run c.yaml", "c.yaml", None),
-        ("", "discover - --root /x", "-", None),
-        ("", "cdi generate --static c.yaml", "c.yaml", None),
         ("", "cdi watch c.yaml", "c.yaml", None),
-        ("", "deviceclasses c.yaml", "c.yaml", None),
-        ("", "simulate c.yaml --once", "c.yaml", ()),
-        ("", "explain c.yaml /dev/fuse", "c.yaml", "/dev/fuse"),
         ("", "explain c.yaml --root /x /dev/fuse", "c.yaml", "/dev/fuse"),
         ("", "explain --config c.yaml /dev/fuse", "c.yaml", "/dev/fuse"),
-        ("", "explain /dev/fuse --config c.yaml", "c.yaml", "/dev/fuse"),
         ("", "probe c.yaml", "c.yaml", None),
         ("", "probe c.yaml a/b", "c.yaml", "a/b"),
-        ("", "probe c.yaml -o json a/b", "c.yaml", "a/b"),
-        ("", "probe a/b --config c.yaml", "c.yaml", "a/b"),
-        ("", "allocate c.yaml a/b=1 c/d=2", "c.yaml", ["a/b=1", "c/d=2"]),
         ("", "allocate c.yaml --root /x a/b=1", "c.yaml", ["a/b=1"]),
-        ("", "allocate a/b=1 c/d=2 --config c.yaml", "c.yaml", ["a/b=1", "c/d=2"]),
         ("", "allocate a/b=1 --config c.yaml c/d=2", "c.yaml", ["a/b=1", "c/d=2"]),
-        ("v.yaml", "discover", "v.yaml", None),
         ("v.yaml", "discover c.yaml", "c.yaml", None),
-        ("v.yaml", "explain /dev/fuse", "v.yaml", "/dev/fuse"),
-        ("v.yaml", "explain c.yaml /dev/fuse", "c.yaml", "/dev/fuse"),
         ("v.yaml", "probe a/b", "v.yaml", "a/b"),
         ("v.yaml", "probe c.yaml a/b", "c.yaml", "a/b"),
         ("v.yaml", "allocate a/b=1 c/d=2", "v.yaml", ["a/b=1", "c/d=2"]),
@@ -225,15 +181,10 @@ def test_the_first_argument_is_the_config_where_no_other_is_given(
     assert ([*map(str, given["config"])], given.get(key)) == ([config], other)
 
 
-def test_a_file_gives_what_the_option_gives(ask: Ask) -> None:
-    assert ask(f"discover {FUSE}") == ask(f"discover --config {FUSE}")
-
-
 @pytest.mark.parametrize(
     ("setting", "argv"),
     [
         ("", "run --config=x --log-format=json --frob"),
-        ("", "simulate --log-format json --config=x --frob"),
         ("json", "run --config=x --frob"),
     ],
 )
@@ -254,7 +205,6 @@ def test_with_a_log_in_json_the_last_line_is_json_too(
     ("line", "code", "said"),
     [
         ("--help >/dev/full", 1, "stdout cannot be written: no space left on device"),
-        ("--version >/dev/full", 1, "stdout cannot be written: no space left on device"),
         ("schema >&-", 1, "stdout is closed: there is nowhere to print to"),
         ("discover 2>&-", 2, ""),
     ],
@@ -284,8 +234,7 @@ for command, *words in (
 
 @pytest.mark.parametrize(
     "setting",
-    ["", "PYTHONIOENCODING=ascii", "PYTHONUTF8=0 PYTHONCOERCECLOCALE=0"],
-    ids=["utf-8", "ascii", "ascii-paths"],
+    ["PYTHONIOENCODING=ascii", "PYTHONUTF8=0 PYTHONCOERCECLOCALE=0"],
 )
 def test_no_locale_is_in_the_way_of_any_character(setting: str, ask: Ask) -> None:
     for path in ("root/dev/é", "root/sys/devices/x"):
@@ -301,7 +250,6 @@ def test_no_locale_is_in_the_way_of_any_character(setting: str, ask: Ask) -> Non
     ("words", "code"),
     [
         ("hardware", 143),
-        (f"probe --config {THIS_MACHINE}", 143),
         (f"simulate --once --config {THIS_MACHINE}", 0),
     ],
 )
