@@ -19,7 +19,7 @@ from tests.printed import resources_in
 from tests.testbeds import loading
 
 if TYPE_CHECKING:
-    from genericdp.convert.conversion import Converted
+    pass
 
 DIRECTORY = Path(__file__).parent
 FUNCTIONS = DIRECTORY / "functions.umockdev"
@@ -34,26 +34,21 @@ def golden_of(config: Path) -> Path:
     return DIRECTORY / "expected" / config.parent.name / f"{config.stem}.yaml"
 
 
-def converted(peer: str, text: str) -> Converted:
-    """Convert a string."""
-    return convert(peer, "config", text.encode())
-
-
 def text_of(peer: str, text: str) -> str:
     """Convert a string that has no problems."""
-    done = converted(peer, text)
+    done = convert(peer, "config", text.encode())
     assert not done.problems
     return done.text
 
 
-def prose_of(peer: str, text: str) -> str:
-    """Convert a string, and return it with the lines of comments joined."""
-    return re.sub(r"\n\s*# ", " ", text_of(peer, text))
+def prose_of(text: str) -> str:
+    """Return a config with the lines of comments joined."""
+    return re.sub(r"\n\s*# ", " ", text)
 
 
 def problems_of(peer: str, text: str) -> list[str]:
     """Return the problems of a string, a line each."""
-    done = converted(peer, text)
+    done = convert(peer, "config", text.encode())
     assert not done.text
     return [str(problem) for problem in done.problems]
 
@@ -84,11 +79,6 @@ def offers(config: str, machine: Path, directory: Path) -> Offer:
         name: sorted(sorted(device["nodes"]) for device in devices)
         for name, devices in discovered(config, machine, directory).items()
     }
-
-
-def offers_of(peer: str, text: str, machine: Path, directory: Path) -> Offer:
-    """Return what the config of another plugin offers when it is converted."""
-    return offers(text_of(peer, text), machine, directory)
 
 
 def write_goldens() -> None:

@@ -1,6 +1,7 @@
 """Configs of other plugins become what these document: ``becomes/PEER.yaml``.
 
-A case of these files has the ``config``, or a part of it by which one of ``wraps`` is filled, and
+A case of these files has the ``config``, the name of a ``file`` that its project publishes, or a
+part by which one of ``wraps`` is filled, and
 
 =============================== ================================================================
 ``machine`` and ``offers``      the nodes of each device of each resource, on one of the testbeds
@@ -26,12 +27,8 @@ import yaml
 from tests.convert.offering import (
     DIRECTORY,
     FUNCTIONS,
-    Offer,
-    converted,
     discovered,
-    golden_of,
     offers,
-    offers_of,
     problems_of,
     prose_of,
     text_of,
@@ -42,9 +39,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Case = dict[str, Any]
-PORTS = [[f"/dev/ttyUSB{i}"] for i in range(4)]
-SOUND = ["/dev/snd/controlC1", "/dev/snd/pcmC1D0c"]
-RDMA = [f"/dev/infiniband/{node}" for node in ("issm0", "rdma_cm", "umad0", "uverbs0")]
 
 
 def _cases() -> list[tuple[str, Case]]:
@@ -52,6 +46,8 @@ def _cases() -> list[tuple[str, Case]]:
     for file in sorted(DIRECTORY.glob("becomes/*.yaml")):
         document = yaml.load(file.read_text(), yaml.CSafeLoader)
         for case in document["cases"]:
+            if published := case.get("file"):
+                case["config"] = (DIRECTORY / "peers" / file.stem / published).read_text()
             for name, text in document["wraps"].items():
                 if name in case:
                     case["config"] = _filled(text, case[name])
@@ -76,7 +72,8 @@ def test_a_config_becomes_what_its_plugin_documents(peer: str, case: Case, tmp_p
         located = rf"(?s)config( \(.*?\))?:\d+:\d+: .*{re.escape(said)}"
         assert any(re.match(located, problem) for problem in problems_of(peer, case["config"]))
         return
-    text, prose = text_of(peer, case["config"]), prose_of(peer, case["config"])
+    text = text_of(peer, case["config"])
+    prose = prose_of(text)
     assert case.get("comment", "") in prose
     assert case.get("text", "") in text
     assert "without" not in case or case["without"] not in prose
@@ -90,65 +87,13 @@ def test_a_config_becomes_what_its_plugin_documents(peer: str, case: Case, tmp_p
             name: {device["id"]: device["nodes"] for device in devices} for name, devices in found
         }
     if "resources" in case:
-        assert [*converted(peer, case["config"]).resources] == case["resources"]
+        names = [resource["name"] for resource in yaml.safe_load(text)["resources"]]
+        assert names == case["resources"]
     if "udev" in case:
         assert text.count("- udev:") == case["udev"]
     if "numbers" in case:
         (resource,) = yaml.safe_load(text)["resources"]
         assert resource["match"][0]["values"]["number"] == case["numbers"]
-
-
-@pytest.mark.parametrize(
-    ("config", "machine", "offered"),
-    [
-        (
-            "akri/video",
-            "webcam",
-            {"akri.sh/akri-udev-video": [["/dev/video0"], ["/dev/video1"]]},
-        ),
-        ("rdma/configmap", "infiniband", {"rdma/hca_shared_devices_a": [RDMA]}),
-        # Each file below /dev whose name the expression finds; a directory as one.
-        (
-            "smarter/conf",
-            "webcam",
-            {
-                "smarter-devices/snd": [SOUND],
-                "smarter-devices/video0": [["/dev/video0"]],
-                "smarter-devices/video1": [["/dev/video1"]],
-            },
-        ),
-        (
-            "smarter/conf",
-            "serial-adapters",
-            {f"smarter-devices/ttyUSB{i}": [PORTS[i]] for i in range(4)},
-        ),
-        # A group of all its paths, each glob's match, a directory as a whole.
-        (
-            "squat/daemonset",
-            "webcam",
-            {
-                "devic.es/video": [["/dev/video0"]],
-                "devic.es/audio": [SOUND],
-                "devic.es/capture": [SOUND],
-            },
-        ),
-        (
-            "squat/flags",
-            "serial-adapters",
-            {
-                "example.com/ch340": [["/dev/bus/usb/001/006"]],
-                # All that its entries find is one device.
-                "example.com/ftdi": [[f"/dev/bus/usb/001/00{i}" for i in (3, 4, 5)]],
-                "example.com/serial": PORTS,
-            },
-        ),
-    ],
-)
-def test_what_a_project_publishes_offers_what_its_readme_says(
-    config: str, machine: str, offered: Offer, tmp_path: Path
-) -> None:
-    golden = golden_of(DIRECTORY / f"peers/{config}.yaml").read_text()
-    assert offers(golden, path_of(machine), tmp_path) == offered
 
 
 def test_more_than_can_be_meant_is_refused() -> None:
@@ -163,10 +108,11 @@ def test_more_than_can_be_meant_is_refused() -> None:
 def test_paths_of_a_group_are_paired_by_what_their_stars_stand_for(tmp_path: Path) -> None:
     """D2: squat pairs by index, so that a device gets the node of another one."""
     paired = "{name: s, groups: [{paths: [{path: /dev/snd/controlC*}, {path: /dev/snd/pcmC*D0c}]}]}"
-    assert "by position in two sorted lists" in prose_of("squat", paired)
+    text = text_of("squat", paired)
+    assert "by position in two sorted lists" in prose_of(text)
     machine = tmp_path / "machine"
     machine.write_text(path_of("webcam").read_text().replace("pcmC1D0c", "pcmC10D0c"))
-    assert offers_of("squat", paired, machine, tmp_path) == {}
+    assert offers(text, machine, tmp_path) == {}
 
 
 def pool(**keys: object) -> str:
@@ -193,18 +139,6 @@ def test_functions_have_numbers_without_interfaces_and_groups_of_their_own(
     assert ids_of(config, machine, tmp_path) == {"intel.com/r": ["0000:3b:01.1"]}
 
 
-def test_a_nic_cluster_policy_has_ranges_too(tmp_path: Path) -> None:
-    selector = {"drivers": ["vfio-pci"], "pfNames": ["ens1f0#2-7"]}
-    policy = {
-        "apiVersion": "mellanox.com/v1alpha1",
-        "kind": "NicClusterPolicy",
-        "metadata": {"name": "nic-cluster-policy"},
-        "spec": {"sriovDevicePlugin": {"config": pool(selectors=[selector])}},
-    }
-    found = offers_of("sriov", json.dumps(policy), FUNCTIONS, tmp_path)
-    assert found == {"intel.com/r": [["/dev/vfio/12", "/dev/vfio/vfio"]]}
-
-
 def test_ranges_of_a_card_that_is_bound_to_vfio_are_divided(tmp_path: Path) -> None:
     """Each resource has the functions of its range."""
     machine = tmp_path / "machine.umockdev"
@@ -222,19 +156,3 @@ def test_ranges_of_a_card_that_is_bound_to_vfio_are_divided(tmp_path: Path) -> N
         "intel.com/r0": ["0000:3b:01.0"],
         "intel.com/r1": ["0000:3b:01.1", "0000:3b:01.2"],
     }
-
-
-@pytest.mark.parametrize(
-    ("keys", "said"),
-    [
-        (["node1", "config.json"], "'intel.com/r' is defined for one node and for all"),
-        (["config.json", "node1"], "'intel.com/r' is defined for one node and for all"),
-        (["config.json", "other.json"], "'intel.com/r' is defined twice"),
-        (["node1", "node2.example.com"], ""),
-    ],
-)
-def test_a_name_for_one_node_and_for_all_is_told_as_that(keys: list[str], said: str) -> None:
-    data = dict.fromkeys(keys, pool(selectors=[{"vendors": ["8086"]}]))
-    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "data": data}
-    problems = converted("sriov", json.dumps(manifest)).problems
-    assert [said in str(problem) for problem in problems] == [True] * bool(said)
