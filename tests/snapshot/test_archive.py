@@ -69,26 +69,6 @@ def with_header(records: bytes, kind: bytes = tarfile.XHDTYPE, count: int = 1) -
     return gzip.compress(START + (header + padded) * count + directory + bytes(1024))
 
 
-def test_what_was_written_is_read() -> None:
-    entries = [
-        ArchiveEntry("dev", Kind.DIRECTORY),
-        ArchiveEntry("dev/odd \udcff\n", Kind.FILE),
-        ArchiveEntry(LONG, Kind.FILE, b"x" * 700),
-        ArchiveEntry("sys/class/tty/a", Kind.LINK, target="../../../" + LONG),
-    ]
-    assert list(read(io.BytesIO(packed(*entries)))) == entries
-
-
-def test_the_same_entries_give_the_same_bytes_and_tar_can_read_them() -> None:
-    archive = packed(ArchiveEntry("sys", Kind.DIRECTORY), ArchiveEntry(LONG, Kind.FILE, b"1\n"))
-    assert archive == packed(
-        ArchiveEntry("sys", Kind.DIRECTORY), ArchiveEntry(LONG, Kind.FILE, b"1\n")
-    )
-    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-        assert tar.getnames() == [MANIFEST, "sys", LONG]
-        assert {member.mtime for member in tar} == {0}
-
-
 @pytest.mark.parametrize("format_", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 def test_one_that_was_packed_again_is_the_same(format_: int) -> None:
     again = repacked(
@@ -111,35 +91,26 @@ def test_one_that_was_packed_again_is_the_same(format_: int) -> None:
     [
         (b"", "it is not a snapshot, or damaged"),
         (b"apiVersion: v1", "it is not a snapshot: it is not a gzip file"),
-        (gzip.compress(b"hello", mtime=0), "it is not a snapshot, or damaged"),
         (gzip.compress(bytes(1024), mtime=0), "does not begin with"),
         (packed(ArchiveEntry("sys", Kind.DIRECTORY))[:-20], "damaged or cut off"),
-        (gzip.compress(START), "has no end"),
         (gzip.compress(START + b"x" * 512 + bytes(1024)), "has no end"),
         (repacked(info("/etc/passwd")), "path '/etc/passwd'"),
         (repacked(info("dev/../../x")), "path 'dev/../../x'"),
-        (repacked(info("a//b")), "path 'a//b'"),
         (repacked(info("/".join("a" * 65))), "path 'a/a"),
         (repacked(info("a", tarfile.SYMTYPE, "/etc")), "link out of the tree, to '/etc'"),
-        (repacked(info("a/b", tarfile.SYMTYPE, "../../etc")), "link out of the tree"),
         # Where d/b is a link to ../e, that is the parent of the tree.
         (repacked(info("d/a", tarfile.SYMTYPE, "b/../..")), "link out of the tree"),
         (repacked(info("a", tarfile.LNKTYPE, MANIFEST)), "neither a file nor a directory"),
         (repacked(info("a", tarfile.CHRTYPE)), "neither a file nor a directory"),
-        (repacked(info("a", tarfile.FIFOTYPE)), "neither a file nor a directory"),
         (repacked(info("a", size=65_537), content=bytes(65_537)), "65536 are the most"),
-        (repacked(info("a"), info("a")), "twice"),
         (repacked(info("a"), info("a/b")), "twice, or below a file"),
         (repacked(info("b", tarfile.SYMTYPE, "c"), info("b/x")), "below a file"),
         (with_header(b"11 size=42\n"), "'dev' is not a file, but has content"),
-        (with_header(b"11 size=-9\n"), "'dev' is not a file, but has content"),
         (with_header(b"12 path=a\0b\n"), r"path 'a\x00b'"),
         (with_header(b"22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n"), "damaged"),
-        (with_header(b"21 GNU.sparse.size=1\n"), "has content"),
         (repacked(info("a", tarfile.GNUTYPE_SPARSE)), "is sparse"),
         (with_header(bytes(1 << 20)), "an entry of more than 65536 bytes"),
         (with_header(b"dev\0", tarfile.GNUTYPE_LONGNAME, 300), "an entry of more than 65536"),
-        (with_header(b"15 path=/etc/x\n"), "path '/etc/x'"),
         (with_header(b"19 path=/etc/abcd\n\n", tarfile.XGLTYPE), "path '/etc/abcd"),
     ],
 )
@@ -151,12 +122,6 @@ def test_what_is_no_snapshot_is_refused_with_a_reason(
     with pytest.raises(ArchiveError, match=re.escape(said)):
         unpack(io.BytesIO(content), directory)
     assert {file.name for file in tmp_path.iterdir()} == {"tree"}
-
-
-def test_a_header_cannot_make_us_read_a_long_name() -> None:
-    name = info("././@LongLink", tarfile.GNUTYPE_LONGNAME, size=1 << 33).tobuf(tarfile.GNU_FORMAT)
-    with pytest.raises(ArchiveError, match="an entry of more than 65536 bytes"):
-        list(read(io.BytesIO(gzip.compress(START + name + bytes(4096)))))
 
 
 def test_what_never_ends_is_not_read_to_its_end() -> None:
@@ -183,17 +148,8 @@ def test_what_is_written_can_be_read_to_the_byte() -> None:
 
 PARTS = st.sampled_from(["a", "b", "..", ".", "", "dev", "x" * 300, "\0", "é"])
 PATHS = st.lists(PARTS, max_size=5).map("/".join)
-KINDS = st.sampled_from(
-    [
-        tarfile.REGTYPE,
-        tarfile.DIRTYPE,
-        tarfile.SYMTYPE,
-        tarfile.LNKTYPE,
-        tarfile.CHRTYPE,
-        b"x",
-        b"S",
-    ]
-)
+KINDS = st.sampled_from([bytes([kind]) for kind in b"01235xS"])
+"""Files, links, device nodes, directories, headers and sparse files."""
 INFOS = st.lists(st.builds(info, PATHS, KINDS, PATHS), max_size=8)
 
 
