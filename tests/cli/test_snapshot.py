@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,10 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 from genericdp.snapshot.archive import ArchiveEntry, Kind, write
 
-from tests.hosts.hosts import Host, all_hosts, printed_by
+from tests.hosts.hosts import Host, all_hosts
 from tests.polling import poll_until
 from tests.printed import resources_in, violations
-from tests.testbeds import loading
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,65 +29,23 @@ pytestmark = pytest.mark.slow
 CONFIGS = Path(__file__).parents[2] / "examples/configs"
 ASKED = ("this-machine", "fuse-tun-kvm", "loop", "serial", "usb", "vfio", "tpm", "nvme")
 """Those of which any machine has something, or that read much of it."""
-NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c")
-EACH = """
-import sys
-from genericdp.cli import main
-for config in sys.argv[2:]:
-    main(["discover", "--config", config, "--root", sys.argv[1], "-o", "json"])
-    print("\\0")
-"""
-"""A process for all of them: starting one takes longer than what it does."""
 
 
-def answers(root: Path, *python: str, at: Path) -> list[str]:
-    """Give what ``discover -o json`` says of several examples."""
-    ended = subprocess.run(
-        [*python, EACH, str(root), *(f"{CONFIGS}/{name}.yaml" for name in ASKED)],
-        check=True, capture_output=True, text=True, env={**os.environ, "TMPDIR": str(at)},
-    )  # fmt: skip
-    return ended.stdout.split("\0")
-
-
-def as_elsewhere(answer: str) -> object:
-    """Give an answer without what it says of directories that no snapshot holds, to be mounted."""
-    if not answer.strip():
-        return None
-    found = resources_in(answer)
+def discovered(ask: Ask, config: Path, root: Path) -> object:
+    """Discover, and leave out directories to be mounted, which no snapshot holds."""
+    found = resources_in(ask("discover -o json --node-name=n", config, f"--root={root}").out)
     unknown: dict[str, object] = {"missingMounts": [], "unseenMounts": []}
     return {name: {**resource, **unknown} for name, resource in found.items()}
 
 
 @pytest.mark.skipif(not Path("/sys/devices").is_dir(), reason="this machine has no sysfs")
-@pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not installed")
-def test_on_a_snapshot_of_this_machine_somebody_else_sees_what_is_seen_on_it(
-    short_directory: Path, ask: Ask
-) -> None:
-    tried = subprocess.run(
-        [*NOBODY, "import genericdp.cli"], check=False, capture_output=True, text=True
-    )
-    if tried.returncode:  # we cannot become someone else who may read this checkout
-        pytest.skip(f"the unprivileged user cannot run it: {tried.stderr.strip()}")
-    short_directory.chmod(0o755)
-    file, temporary = short_directory / "this.tar.gz", short_directory / "of-nobody"
-    temporary.mkdir()
-    os.chown(temporary, 65534, 65534)
+def test_on_a_snapshot_of_this_machine_is_seen_what_is_seen_on_it(ask: Ask) -> None:
+    file = ask.directory / "this.tar.gz"
     ask("snapshot", file)
-    file.chmod(0o644)
-    there = answers(file, *NOBODY, at=temporary)
-    live = answers(Path("/"), sys.executable, "-c", at=temporary)
-    assert len(live) == len(ASKED) + 1
-    assert any('"Healthy"' in answer for answer in live)
-    assert [*map(as_elsewhere, there)] == [*map(as_elsewhere, live)]
-    assert list(temporary.iterdir()) == []
-
-
-@pytest.mark.parametrize("name", loading.NAMES)
-def test_a_snapshot_of_a_machine_is_that_machine(name: str, testbed: Testbed, ask: Ask) -> None:
-    directory = testbed(name)
-    ask("snapshot it.tar.gz --root", directory)
-    found = [ask("hardware -o json --root", root).out for root in (directory, "it.tar.gz")]
-    assert found[0] == found[1]
+    configs = [CONFIGS / f"{name}.yaml" for name in ASKED]
+    live = [discovered(ask, config, Path("/")) for config in configs]
+    assert "Healthy" in str(live)
+    assert [discovered(ask, config, file) for config in configs] == live
 
 
 EXAMPLES = [
@@ -105,10 +61,7 @@ def test_each_example_offers_the_same_on_a_snapshot_of_its_host(host: Host, ask:
     (machine := ask.directory / "machine").mkdir()
     root, file = host.build(machine), ask.directory / "it.tar.gz"
     ask(f"snapshot {file} --root", root)
-    there, live = (
-        printed_by("discover", "-o", "json", config=host.config, root=x) for x in (file, root)
-    )
-    assert as_elsewhere(there) == as_elsewhere(live)
+    assert discovered(ask, host.config, file) == discovered(ask, host.config, root)
 
 
 def test_one_that_was_added_to_by_hand_is_taken(testbed: Testbed, ask: Ask) -> None:
@@ -194,31 +147,19 @@ def test_every_command_takes_a_snapshot_and_leaves_nothing(temporary: Path, ask:
         assert list(temporary.iterdir()) == []
 
 
-def test_what_is_no_snapshot_is_bad_usage(temporary: Path, ask: Ask) -> None:
-    ask.write("x.tar.gz", "hello")
-    for name, said in (("x", "it is not a snapshot"), ("none", "none.tar.gz does not exist")):
-        assert said in ask(f"hardware --root {name}.tar.gz", code=2).err
-    assert list(temporary.iterdir()) == []
-
-
 def test_who_may_read_a_file_does_not_hang_on_the_umask(temporary: Path, ask: Ask) -> None:
     """A snapshot holds only what everybody may read: made of one, it is the same."""
-    entries = []
-    before = os.umask(0o022)
+    before = os.umask(0o077)
     try:
-        for umask in (0o022, 0o077):
-            os.umask(umask)
-            said = ask(f"snapshot {umask}.tar.gz --root can.tar.gz -o json")
-            assert os.umask(umask) == umask
-            entries.append(said.data["entries"])
+        ask("snapshot again.tar.gz --root can.tar.gz")
+        assert os.umask(0o077) == 0o077
     finally:
         os.umask(before)
-    assert entries[0] == entries[1] > 10
+    assert Path("again.tar.gz").read_bytes() == Path("can.tar.gz").read_bytes()
     assert list(temporary.iterdir()) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-async def test_a_signal_leaves_nothing(number: signal.Signals, temporary: Path) -> None:
+async def test_a_signal_leaves_nothing(temporary: Path) -> None:
     """While the command waits for the reader of its output."""
     reader, full = os.pipe()
     with os.fdopen(reader), os.fdopen(full, "wb", buffering=0) as stdout:
@@ -232,8 +173,8 @@ async def test_a_signal_leaves_nothing(number: signal.Signals, temporary: Path) 
             stderr=asyncio.subprocess.PIPE,
         )
         await poll_until(lambda: list(temporary.iterdir()))
-        process.send_signal(number)
+        process.terminate()
         async with asyncio.timeout(60):
             _, complaint = await process.communicate()
-    assert (process.returncode, complaint) == (128 + number, b"")
+    assert (process.returncode, complaint) == (128 + signal.SIGTERM, b"")
     assert list(temporary.iterdir()) == []
