@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -14,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from genericdp.cli.discover import look
-from genericdp.cli.output import progress, write_new
+from genericdp.cli.output import progress
 from genericdp.cli.patience import MAX_HANGING, run_skipping_hangs
 from genericdp.cli.snapshot import copy_of
 from genericdp.config.load import load
 from genericdp.devices.inventory import Inventory
-from genericdp.errors import GenericdpError, UsageError
+from genericdp.errors import GenericdpError
 from genericdp.explain.catalog import catalogue
 from genericdp.host.calls import watched
 from genericdp.host.root import Root
@@ -78,7 +76,6 @@ sys.exit(discover())
     ("directory", "complaint"),
     [
         ("", "has no directory dev (give --root a directory with dev/ and sys/ of a machine, or a"),
-        ("absent", "absent does not exist (give --root"),
         ("file/dev", "file/dev does not exist (give --root"),
         ("file", "file: it is not a snapshot"),
         ("pipe", "pipe is neither a directory nor a file (give --root"),
@@ -116,26 +113,18 @@ def test_what_is_no_socket_is_a_warning_and_one_that_may_come_is_none(
     (line,) = logged(ask, "pod-resources", path)
     assert " info " in line
     assert "does not exist yet" in line
-    with socket.socket(socket.AF_UNIX) as made:
-        made.bind(str(path))
-    assert logged(ask, "pod-resources", path) == []
     (line,) = logged(ask, "pod-resources", Path(os.devnull))
     assert " warning " in line
     assert "is not a socket" in line
-    (line,) = logged(ask, "pod-resources", path / "x")
-    assert line.endswith("not a directory")
 
 
-@pytest.mark.parametrize(
-    ("mode", "who"), [(0o755, ""), (0o775, "its group"), (0o1777, "anybody"), (None, "")]
-)
+@pytest.mark.parametrize(("mode", "who"), [(0o755, ""), (0o775, "its group"), (0o1777, "anybody")])
 def test_a_state_directory_that_others_can_write_to_is_a_warning(
-    mode: int | None, who: str, ask: Ask
+    mode: int, who: str, ask: Ask
 ) -> None:
     state = ask.directory / "state"
-    if mode is not None:
-        state.mkdir()
-        state.chmod(mode)
+    state.mkdir()
+    state.chmod(mode)
     lines = [line for line in logged(ask, "state-dir", state) if "--state-dir" in line]
     assert [f"{who} can write to {state}" in line for line in lines] == [True] * bool(who)
 
@@ -157,19 +146,15 @@ def found(host: HostCache) -> set[str]:
     return {entry.path for run in runs for entry in run.entries}
 
 
-@pytest.mark.parametrize(
-    "path", [f"{TTY}/uevent", "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/1-1.1/devnum"]
-)
 def test_a_file_that_hangs_concerns_its_device_alone(
-    path: str, root: HangingRoot, capsys: pytest.CaptureFixture[str]
+    root: HangingRoot, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The mistake is back if ``guarded`` does not refuse what is known to hang."""
-    root.hanging = {path}
-    assert run_skipping_hangs(root, found, look_seconds=1.0) >= {"/dev/ttyUSB1", "/dev/ttyUSB2"}
+    root.hanging = {f"{TTY}/uevent"}
+    assert run_skipping_hangs(root, found, look_seconds=0.3) >= {"/dev/ttyUSB1", "/dev/ttyUSB2"}
     said = capsys.readouterr().err.splitlines()
-    name = path.rpartition("/")[2]
     assert said  # for each of the paths that lead to it
-    assert all(line.endswith(f"/{name}' timed out; continuing without it") for line in said)
+    assert all(line.endswith("/uevent' timed out; continuing without it") for line in said)
 
 
 def test_discover_shows_what_it_could_not_look_at(root: HangingRoot, ask: Ask) -> None:
@@ -210,11 +195,6 @@ def test_a_scan_that_goes_on_takes_as_long_as_it_takes(
     assert (len(seen), capsys.readouterr().err) == (100, "")
 
 
-def test_what_the_work_raises_is_raised(root: HangingRoot) -> None:
-    with pytest.raises(ZeroDivisionError):
-        run_skipping_hangs(root, lambda _: 1 / 0)
-
-
 def test_a_slow_operation_says_again_and_again_how_far_it_is(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -231,35 +211,9 @@ def test_a_slow_operation_says_again_and_again_how_far_it_is(
         assert often.wait(60)
     out, err = capsys.readouterr()
     assert (out, err.splitlines()) == ("", asked)
-    with progress(lambda: "quick"):
-        pass
-    assert capsys.readouterr() == ("", "")
-
-
-def test_a_failure_of_the_operation_ends_its_progress() -> None:
-    before = threading.active_count()
-    with pytest.raises(GenericdpError, match="no"), progress(lambda: "slow"):
-        raise GenericdpError("no")
-    assert threading.active_count() == before
 
 
 def test_a_machine_that_takes_too_long_to_read_says_what_to_do(root: HangingRoot) -> None:
     with pytest.raises(GenericdpError, match=r"more than 0 s: .* now /sys/.*give --root that"):
         copy_of(root, max_seconds=0.0)
     assert copy_of(root).entries
-
-
-def test_a_new_file_is_written_and_an_old_one_never(tmp_path: Path) -> None:
-    write_new(tmp_path / "new", b"1")
-    assert (tmp_path / "new").read_bytes() == b"1"
-    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == set()
-    (tmp_path / "a").write_bytes(b"mine")
-    (tmp_path / "b").symlink_to(tmp_path / "c")
-    for name in ("a", "b"):  # even if it came just now
-        with pytest.raises(UsageError, match="is not overwritten"):
-            write_new(tmp_path / name, b"2")
-    assert (tmp_path / "a").read_bytes() == b"mine"
-    for name in ("none/a", "x" * 300):
-        with pytest.raises(GenericdpError, match="cannot be written"):
-            write_new(tmp_path / name, b"1")
-    assert {path.name for path in tmp_path.iterdir()} == {"new", "a", "b"}
