@@ -92,9 +92,6 @@ def test_each_result_is_a_row_and_what_a_failed_command_wrote_stands_below(plain
         ["", "second"],
         ["example.com/own", "good", label, "passed", "T", "-"],
     ]
-    column = printed.lines[0].index("RESULT")
-    cut = [line[column : column + 6] for line in printed.lines if not line.startswith(" ")]
-    assert cut == ["RESULT", "failed", "passed"]
     wide = plain.probe("-o wide", code=1).rows
     assert wide[0] == ["RESOURCE", "DEVICE", "PATH", "PROBE", "RESULT", "TIME", "REASON"]
     assert wide[-1][:3] == ["example.com/own", "good", f"{plain.directory}/good"]
@@ -114,60 +111,45 @@ def test_data_says_the_same(plain: Plain) -> None:
     (own,) = resources_in(plain.probe("-o json", code=1).out).values()
     assert (own["capacity"], own["allocatable"]) == (2, 1)
     label, failure = f"exec {plain.ask.directory}/check", "exited with 3: second"
-    known = ("id", "path", "state", "reason")
-    assert [[device[key] for key in known] for device in own["devices"]] == [
-        ["bad", f"{plain.directory}/bad", "Unhealthy", f"{label}: {failure}"],
-        ["good", f"{plain.directory}/good", "Healthy", ""],
-    ]
+    bad, good = own["devices"]
+    assert (bad["id"], bad["state"], bad["reason"]) == ("bad", "Unhealthy", f"{label}: {failure}")
+    assert (good["id"], good["state"], good["reason"]) == ("good", "Healthy", "")
     results = [result for device in own["devices"] for result in device["probes"]]
     assert all(0 < result.pop("seconds") < 5 for result in results)
     keys = ("probe", "result", "reason", "label", "output")
-    assert results == [
-        dict(zip(keys, ("exec-0", "failure", failure, label, "first\nsecond\n"), strict=True)),
-        dict(zip(keys, ("exec-0", "success", "", label, "all is well\n"), strict=True)),
+    assert [tuple(map(result.get, keys)) for result in results] == [
+        ("exec-0", "failure", failure, label, "first\nsecond\n"),
+        ("exec-0", "success", "", label, "all is well\n"),
     ]
-
-
-BOTH = "example.com/one, example.com/own"
-SEE = "; see genericdp discover"
 
 
 @pytest.mark.parametrize(
     ("words", "code", "devices"),
     [
-        ("", 1, "good bad"),
-        ("example.com/one", 0, "good"),
-        ("example.com/own", 1, "bad"),
-        ("--device=good", 0, "good"),
-        ("example.com/one --device good", 0, "good"),
-        ("example.com/no", 2, f"the config has no resource {{}} for this node (it has: {BOTH})"),
-        ("--device=no", 2, f"no device 'no' is on offer (there are: good, bad){SEE}"),
-        ("example.com/own --device=good", 2, f"no device 'good' of example.com/own is {{}}{SEE}"),
+        ("", 1, ["good", "bad"]),
+        ("example.com/one", 0, ["good"]),
+        ("--device=good", 0, ["good"]),
+        ("example.com/own --device=bad", 1, ["bad"]),
     ],
 )
 def test_only_what_is_asked_for_is_run_and_only_that_counts(
-    words: str, code: int, devices: str, plain: Plain
+    words: str, code: int, devices: list[str], plain: Plain
 ) -> None:
     first = plain.resource("g*", name="one", health=plain.check)
     said = plain.probe(words, first, plain.resource("b*", health=plain.check), code=code)
-    if code == 2:
-        of = "on offer (there are: bad)" if "--device" in words else "'example.com/no'"
-        assert said == ("", f"genericdp: {devices.format(of)}\n")
-    else:
-        assert [row[1] for row in said.rows[1:] if row[0]] == devices.split()
+    assert [row[1] for row in said.rows[1:] if row[0]] == devices
 
 
-def test_a_resource_without_probes_or_devices_says_so(plain: Plain) -> None:
-    both = plain.resource(), plain.resource("none*", name="none", health="{open: {}}")
-    found = resources_in(plain.probe("-o json", *both).out)
-    assert found["example.com/none"]["devices"] == []
-    assert [device["probes"] for device in found["example.com/own"]["devices"]] == [[], []]
-
-
-def test_a_command_that_is_not_there_is_a_reason(plain: Plain) -> None:
-    health = f"{{exec: {{command: ['{plain.directory}/none']}}}}"
-    row = plain.probe("", plain.resource("good", health=health), code=1).rows[1]
-    assert (row[3], row[5]) == ("failed", "cannot be started: No such file or directory")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("example.com/no", "no resource 'example.com/no' for this node (it has: example.com/own)"),
+        ("--device=no", "no device 'no' is on offer (there are: bad, good)"),
+        ("example.com/own --device=no", "no device 'no' of example.com/own is on offer (there"),
+    ],
+)
+def test_what_is_not_there_cannot_be_asked_for(words: str, said: str, plain: Plain) -> None:
+    assert said in plain.probe(words, code=2).err
 
 
 def test_probes_of_one_device_do_not_overlap_and_those_of_several_do(plain: Plain) -> None:
@@ -182,18 +164,16 @@ def test_probes_of_one_device_do_not_overlap_and_those_of_several_do(plain: Plai
     plain.probe("", plain.resource(health=f"{health}, {again}"))
 
 
-@pytest.mark.parametrize("health", ["{exec: {command: [/bin/touch, {}]}}", "{open: {mode: r}}"])
-def test_what_would_ask_this_machine_is_not_run_for_a_copy(health: str, ask: Ask) -> None:
+def test_what_would_ask_this_machine_is_not_run_for_a_copy(ask: Ask) -> None:
     """A command would run here, and a plain file always opens."""
     Machine(ask.directory / "copy").node("sensor", "10:0")
     ran = ask.directory / "ran"
-    ask.config(
-        f"name: a/b, match: [{{path: /dev/sensor}}], health: [{health}]".replace("{}", str(ran))
-    )
+    health = f"{{exec: {{command: [/bin/touch, {ran}]}}}}, {{open: {{mode: r}}}}"
+    ask.config(f"name: a/b, match: [{{path: /dev/sensor}}], health: [{health}]")
     said = ask("probe --config=config.yaml --root=copy -o json", code=1)
     (device,) = resources_in(said.out)["a/b"]["devices"]
-    assert (device["state"], device["probes"][0]["result"]) == ("Unprobed", "")
-    assert device["probes"][0]["seconds"] is None
+    assert device["state"] == "Unprobed"
+    assert [(probe["result"], probe["seconds"]) for probe in device["probes"]] == [("", None)] * 2
     assert not ran.exists()
 
 
@@ -218,15 +198,13 @@ def test_each_probe_of_the_kernel_s_log_has_its_own_answer() -> None:
     assert probed[0].reason == "kernelLog: [1.000000] a drowns"
 
 
-def test_a_log_that_cannot_be_read_is_a_reason(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_log_that_cannot_be_read_is_a_reason() -> None:
     def open_log() -> Log:
         raise OSError(errno.EPERM, os.strerror(errno.EPERM), "/dev/kmsg")
 
     probed = probe_once([logged("x")], Root(Path("/")), open_log=open_log)
     assert probed[0].state is view.DeviceState.UNHEALTHY
-    said = "the kernel's log cannot be read: Operation not permitted"
-    assert probed[0].reason.startswith(f"kernelLog: {said}")
-    assert [entry.message.startswith(said) for entry in caplog.records] == [True]
+    assert "Operation not permitted" in probed[0].reason
 
 
 SLOW = """\
@@ -269,9 +247,7 @@ def alive(pid: int) -> bool:
 @pytest.mark.parametrize(
     ("words", "numbers"),
     [
-        ("probe", [signal.SIGINT]),
         ("probe -o json", [signal.SIGTERM]),
-        ("probe -o wide", [signal.SIGHUP]),
         ("probe", [signal.SIGINT, signal.SIGTERM, signal.SIGINT, signal.SIGHUP]),
     ],
 )
