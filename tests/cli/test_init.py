@@ -12,13 +12,12 @@ from genericdp.config.files import STDIN
 from genericdp.config.load import load
 
 from tests.cases.machine import Machine
-from tests.hosts.hosts import DIRECTORY, EXAMPLES, Host
+from tests.hosts.hosts import DIRECTORY, EXAMPLES
 from tests.testbeds import loading
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.cli.asking import Ask
 
 pytestmark = pytest.mark.slow
 
@@ -96,37 +95,9 @@ def test_each_resource_of_an_example_is_valid_without_the_others(name: str) -> N
         assert load([STDIN], pipes={STDIN: alone.encode()}).problems == ()
 
 
-def test_what_one_example_takes_the_next_does_not_offer(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    printed = json_of(capsys, "init", "--root", str(Host("zigbee").build(tmp_path)))["resources"]
-    ids = {resource["name"]: ids_of(resource) for resource in printed}
-    examples = {resource["name"]: resource["example"] for resource in printed}
-    assert examples["example.com/zigbee"] == "zigbee.yaml"
-    assert not {*ids["example.com/zigbee"]} & {*ids.get("example.com/serial", [])}
-
-
-def test_a_virtual_function_goes_to_one_pod_with_all_that_it_has(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    printed = json_of(capsys, "init", "--root", str(Host("sriov-vf").build(tmp_path)))["resources"]
-    ids = [device_id for resource in printed for device_id in ids_of(resource)]
-    assert [resource["example"] for resource in printed].count("sriov-vf.yaml") > 1
-    assert len(ids) == len({re.sub(r"-.*", "", device_id) for device_id in ids})
-
-
 def test_no_probe_and_no_hook_is_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The generator's programs would be started: on the real machine, whose devices it has."""
     Machine(tmp_path).node("qrandom0", "240:0")
     (printed,) = json_of(capsys, "init", "--root", str(tmp_path))["resources"]
     assert (printed["name"], ids_of(printed)) == ("example.com/qrng", ["qrandom0"])
     assert capsys.readouterr().err == ""
-
-
-def test_its_commands_are_about_the_same_machine(ask: Ask) -> None:
-    Machine(ask.directory / "a machine")
-    reported = ask("init --root 'a machine'").out
-    assert "genericdp discover FILE --root 'a machine'    what it offers" in reported
-    assert "genericdp simulate FILE --root 'a machine'    what a node" in reported
-    assert "No example finds anything here" in reported
-    assert reported.endswith(": genericdp hardware --root 'a machine'\n")

@@ -10,7 +10,6 @@ import pytest
 
 from tests.cases.machine import Machine
 from tests.config.bounded import HEAD
-from tests.printed import resources_in
 
 if TYPE_CHECKING:
     from tests.cli.asking import Ask
@@ -65,13 +64,6 @@ def test_a_config_that_breaks_the_policy_is_refused_with_both_places(
     said = ask(f"{command} --policy=p.yaml", code=2).err
     assert said.startswith("config.yaml:4:")
     assert said.endswith(" (policy p.yaml:1 has no 'devices', which allows none)\n")
-
-
-def test_what_the_host_knows_is_a_reason_with_a_code(ask: Ask) -> None:
-    ask.write("p.yaml", f"{HEAD}devices: {{paths: [/dev/null]}}\n")
-    said = resources_in(ask("discover --policy=p.yaml -o json").out)
-    (left,) = said["example.com/r"]["notOffered"]
-    assert (left["path"], left["code"]) == ("/dev/fuse", "forbidden")
 
 
 def test_validate_takes_a_policy_from_the_environment_too(
