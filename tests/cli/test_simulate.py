@@ -153,19 +153,6 @@ def test_a_warning_about_the_config_is_given_once(place: Place) -> None:
     assert place.once().err.count("timeoutSeconds") == 1
 
 
-def test_more_than_64_devices_are_several_resource_slices_of_the_driver(place: Place) -> None:
-    text = CONFIG.replace("replicas: 2", "replicas: 70")
-    place.takes(f"{text}{BY_DRA}", text.replace("serial", "plain").replace("USB*", "S0"))
-    printed = place.once("--node-name=n --dra-driver=lab.example.com -o json").data
-    counts = {resource["name"]: resource["capacity"] for resource in printed["resources"]}
-    assert counts == {"example.com/serial": 0, "example.com/plain": 0}
-    slices = printed["resourceSlices"]
-    assert [len(piece["devices"]) for piece in slices] == [64, 6]
-    assert {piece["driver"] for piece in slices} == {"lab.example.com"}
-    pools = {(piece["pool"]["name"], piece["pool"]["resourceSliceCount"]) for piece in slices}
-    assert pools == {("n/example.com/serial", 2)}
-
-
 async def test_changes_of_devices_and_of_the_config_show_at_once(place: Place) -> None:
     async with place.running() as process:
         assert await counts(process) == ["2"]

@@ -27,6 +27,7 @@ from tests.config.loading import HEAD, loaded
 from tests.devices.known import Known
 from tests.devices.making import node, resource
 from tests.testbeds import loading
+from tests.testbeds.damaging import DAMAGES, damage, mend, paths_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -128,22 +129,6 @@ def test_the_catalogue_names_every_device_file_once_and_its_selectors_match(test
             assert said.verdicts[0].tries[0].failed is None, (path, run.selector)
 
 
-def _damage(directory: Path, chance: random.Random) -> None:
-    files = sorted(path for path in directory.rglob("*") if path.is_file() or path.is_symlink())
-    for path in chance.sample(files, min(len(files), 30)):
-        kind = chance.randrange(4)
-        target = path.parent.resolve() / path.name
-        if not target.is_relative_to(directory.resolve()) or not target.parent.is_dir():
-            continue
-        target.unlink(missing_ok=True)
-        if kind == 1:
-            target.symlink_to(target.name)
-        elif kind == 2:
-            target.write_bytes(b"\xff\x00=\n\x1b" * 10)
-        elif kind == 3:
-            target.mkdir()
-
-
 @settings(max_examples=examples(8))
 @given(name=st.sampled_from(loading.NAMES), seed=st.integers(0, 2**32))
 def test_a_damaged_host_is_explained_all_the_same(
@@ -153,7 +138,8 @@ def test_a_damaged_host_is_explained_all_the_same(
     with TemporaryDirectory() as directory:
         root = loading.build(loading.path_of(name), Path(directory))
         known = [entry.syspath for entry in every(inventory_of(root))]
-        _damage(Path(directory), chance)
+        for path in chance.sample(paths_of(name), 30):
+            damage(Path(directory), path, chance.choice(sorted(DAMAGES)))
         for syspath in chance.sample(known, min(len(known), 5)):
             said = explained(root, resources, syspath)
             assert isinstance(said, Unknown) or said.headline.isprintable()
@@ -163,6 +149,7 @@ def test_a_damaged_host_is_explained_all_the_same(
             for run in group.members:
                 assert run.selector.isprintable()
                 assert all(line.isprintable() for _, line in run.entries[0].lines())
+        mend(Path(directory))
 
 
 def test_what_cannot_be_decided_is_the_reason() -> None:
