@@ -135,6 +135,7 @@ ADDRESS = "not of the form HOST:PORT"
         ("cdi generate config.yaml --output=/etc/../etc/cdi", "use --static if the devices never"),
         ("cdi generate config.yaml --output=config.yaml", "--output config.yaml is not a direc"),
         ("explain --config any.yaml ''", "DEVICE is an empty string"),
+        ("explain /dev/null c.yaml", "'c.yaml' is a config: it comes before DEVICE"),
         ("validate --policy=-", "a policy has to be a file"),
         ("convert c.yaml", "--from"),
         *(
