@@ -1,4 +1,4 @@
-"""``--policy``, wherever a config is applied. What it forbids: tests/cases/discover/policy."""
+"""``--policy`` of the daemon and of ``validate``. Of other commands: tests/cases/policies/applied."""
 
 from __future__ import annotations
 
@@ -15,18 +15,7 @@ if TYPE_CHECKING:
     from tests.cli.asking import Ask
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-APPLYING = [
-    *("discover", "explain /dev/fuse", "allocate example.com/r=1", "probe", "simulate --once"),
-    "run --kubelet-dir=kubelet",
-]
-
-
-@pytest.fixture(autouse=True)
-def _place(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GENERICDP_CONFIG", "config.yaml")
-    monkeypatch.setenv("GENERICDP_ROOT", "host")
-    ask.config("name: example.com/r, match: [{udev: {subsystem: misc}}]")
-    Machine(Path("host"), ask.write("machine.yaml", "nodes: {fuse: 10:229}\n"))
+RESOURCE = "name: example.com/r, match: [{udev: {subsystem: misc}}]"
 
 
 @pytest.mark.parametrize(
@@ -37,51 +26,39 @@ def _place(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=["wrong", "missing"],
 )
-@pytest.mark.parametrize("command", APPLYING, ids=lambda words: words.split()[0])
-def test_no_command_goes_on_without_the_bounds_that_were_asked_for(
-    command: str, policy: str | None, reported: str, ask: Ask
+def test_the_daemon_does_not_start_without_the_bounds_that_were_asked_for(
+    policy: str | None, reported: str, ask: Ask
 ) -> None:
-    """Not even ``run``, which waits for a config that is bad."""
+    """Though it waits for a config that is bad."""
+    Machine(Path("host"))
+    ask.config(RESOURCE)
     if policy is not None:
         ask.write("p.yaml", HEAD + policy)
-    said = ask(f"{command} --policy=p.yaml", code=2).err
+    command = "run config.yaml --root=host --kubelet-dir=kubelet --policy=p.yaml"
+    said = ask(command, code=2).err
     assert reported in said
-    if command.startswith("run"):
-        end = "the policy p.yaml cannot be used, and nothing is served without its bounds"
-        assert said.splitlines()[-1].startswith(f"genericdp: {end}")
-        said = ask(f"{command} --policy=p.yaml --log-format=json", code=2).err
-        *_, first, last = map(json.loads, said.splitlines())
-        assert (first["level"], last["level"]) == ("error", "error")
-        assert first["message"].startswith("p.yaml:")
-        assert last["message"].startswith(end)
-
-
-@pytest.mark.parametrize("command", APPLYING[:-1], ids=lambda words: words.split()[0])
-def test_a_config_that_breaks_the_policy_is_refused_with_both_places(
-    command: str, ask: Ask
-) -> None:
-    ask.write("p.yaml", f"{HEAD}env: []\n")
-    said = ask(f"{command} --policy=p.yaml", code=2).err
-    assert said.startswith("config.yaml:4:")
-    assert said.endswith(" (policy p.yaml:1 has no 'devices', which allows none)\n")
+    end = "the policy p.yaml cannot be used, and nothing is served without its bounds"
+    assert said.splitlines()[-1].startswith(f"genericdp: {end}")
+    *_, first, last = map(json.loads, ask(f"{command} --log-format=json", code=2).err.splitlines())
+    assert (first["level"], last["level"]) == ("error", "error")
+    assert first["message"].startswith("p.yaml:")
+    assert last["message"].startswith(end)
 
 
 def test_validate_takes_a_policy_from_the_environment_too(
     ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    ask.config(RESOURCE)
     ask.write("p.yaml", HEAD).chmod(0o666)
     monkeypatch.setenv("GENERICDP_POLICY", "p.yaml")
-    out = ask("validate", code=2).out
+    out = ask("validate config.yaml", code=2).out
     assert "(policy p.yaml:1 has no 'devices', which allows none)" in out
     assert "p.yaml:1:1: warning: any user can write this policy" in out
     assert out.endswith("1 problem in 1 file\n")
 
 
-def test_each_example_of_a_policy_allows_what_it_says(
-    ask: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_example_of_a_policy_allows_what_it_says(ask: Ask) -> None:
     """Each names, in its first line, the example config that it is written for."""
-    monkeypatch.delenv("GENERICDP_ROOT")
     policies = sorted((EXAMPLES / "policies").iterdir())
     assert policies
     for policy in policies:
