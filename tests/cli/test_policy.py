@@ -1,4 +1,4 @@
-"""``--policy`` of the daemon and of ``validate``. Of other commands: tests/cases/policies/applied."""
+"""``--policy`` of the daemon and of ``validate``. Other commands: tests/cases/policies."""
 
 from __future__ import annotations
 

@@ -221,38 +221,27 @@ def test_what_cannot_be_printed_is_a_line_and_an_exit_code(line: str, code: int,
 EACH = """
 import sys
 from genericdp.cli import main
-for command, *words in (
-    ("discover", "--root=root", "--config=config.yaml"),
-    ("explain", "--root=root", "--config=config.yaml", "/dev/\\xe9"),
-    ("validate", "config.yaml"),
-    ("simulate", "--once", "--root=root", "--config=config.yaml"),
-):
-    sys.argv[1:] = command, *words
-    assert main() == 0, command
+for words in ("discover", "explain /dev/\\xe9", "simulate --once"):
+    sys.argv[1:] = [*words.split(), "--config=config.yaml", "--root=root"]
+    assert main() == 0, words
 """
 """A process for all of them: to start one takes longer than what it does."""
 
 
 @pytest.mark.parametrize(
-    "setting",
-    ["PYTHONIOENCODING=ascii", "PYTHONUTF8=0 PYTHONCOERCECLOCALE=0"],
+    "setting", ["PYTHONIOENCODING=ascii", "PYTHONUTF8=0 PYTHONCOERCECLOCALE=0"]
 )
 def test_no_locale_is_in_the_way_of_any_character(setting: str, ask: Ask) -> None:
     for path in ("root/dev/é", "root/sys/devices/x"):
         ask.write(path, "")
     ask.config('name: a/b, match: [{path: "/dev/é", type: file}], inject: {env: {"NAME": "é"}}')
-    program = ["env", "LC_ALL=C", *setting.split(), sys.executable, "-c", EACH]
-    done = subprocess.run(program, capture_output=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (0, b"")
+    done = ended("env", "LC_ALL=C", *setting.split(), sys.executable, "-c", EACH)
+    assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.isascii() or "=ascii" not in setting
 
 
 @pytest.mark.parametrize(
-    ("words", "code"),
-    [
-        ("hardware", 143),
-        (f"simulate --once --config {THIS_MACHINE}", 0),
-    ],
+    ("words", "code"), [("hardware", 143), (f"simulate --once --config {THIS_MACHINE}", 0)]
 )
 def test_a_signal_just_before_the_event_loop_runs_ends_without_a_word(
     words: str, code: int
@@ -279,10 +268,8 @@ CONFIG = "name: example.com/evil, match: [{path: /dev/null}]"
     ("line", "reported"),
     [
         ("explain c.yaml '\x1b[31mttyE9\u202e'", r"\x1b[31mttyE9\u202e is not offered"),
-        ("allocate c.yaml 'example.com/\u202eevil=1'", r"example.com/\u202eevil"),
         ("allocate c.yaml example.com/evil=1 --id '\x1b[31m'", r"\x1b[31m"),
         ("validate key.yaml", r'.resources[0]["\u202egnp'),
-        ("validate key.yaml -o json", r".resources[0][\"\u202egnp"),
         *((f"{words} '{EVIL}'", r"a\u202eb\x1b.yaml")
           for words in ("validate", "discover --config", "convert --from squat", "init")),
     ],
