@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -139,21 +136,13 @@ MISSPELT = (
 )
 
 
-@pytest.mark.parametrize(
-    ("words", "start"),
-    [
-        ("schema", f"warning: {MISSPELT}\n"),
-        ("run --config=- --log-format=json", '{"time"'),
-    ],
-)
-def test_a_misspelt_variable_is_a_warning_in_the_form_of_the_log(words: str, start: str) -> None:
-    command = [sys.executable, "-m", "genericdp", *words.split()]
-    environment = {**os.environ, "GENERICDP_LOGLEVEL": "debug"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert done.stderr.startswith(start)
-    if start.startswith("{"):
-        line = json.loads(done.stderr.splitlines()[0])
-        assert (line["level"], line["message"]) == ("warning", MISSPELT)
+def test_a_misspelt_variable_is_a_warning_in_the_form_of_the_log(
+    monkeypatch: pytest.MonkeyPatch, ask: Ask
+) -> None:
+    monkeypatch.setenv("GENERICDP_LOGLEVEL", "debug")
+    assert ask("schema").err == f"warning: {MISSPELT}\n"
+    line = json.loads(ask("run - --log-format=json", code=2).err.splitlines()[0])
+    assert (line["level"], line["message"]) == ("warning", MISSPELT)
 
 
 def test_variables_without_the_prefix_change_nothing(
