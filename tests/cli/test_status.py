@@ -182,16 +182,14 @@ def test_an_address_where_nobody_answers_leaves_time_for_the_next(
 
 
 @pytest.mark.parametrize(
-    ("more", "colored"),
-    [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
-    ids=["terminal", "no-color", "dumb"],
+    ("name", "text", "colored"),
+    [("TERM", "xterm", True), ("NO_COLOR", "1", False), ("TERM", "dumb", False)],
 )
 def test_colour_is_for_terminals_and_never_with_no_color(
-    more: dict[str, str], colored: bool, monkeypatch: pytest.MonkeyPatch, ask: Ask
+    name: str, text: str, colored: bool, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
-    for name, text in {"TERM": "xterm", **more}.items():
-        monkeypatch.setenv(name, text)
+    monkeypatch.setenv(name, text)
     ours, theirs = pty.openpty()
     with os.fdopen(ours, "rb", 0) as terminal, os.fdopen(theirs, "w") as stdout:
         with answering(EMPTY) as (address, _), monkeypatch.context() as patched:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from tests.cli.asking import Ask
 
 REPOSITORY = Path(__file__).parents[2]
-THIS_MACHINE = REPOSITORY / "examples/configs/this-machine.yaml"
 pytestmark = pytest.mark.slow
 
 
@@ -59,21 +58,6 @@ def test_the_help_of_a_command_has_an_example_and_the_options_that_it_has_variab
 )
 def test_the_schema_is_printed_as_it_is_shipped(words: str, name: str, ask: Ask) -> None:
     assert ask(f"schema {words}").out == (REPOSITORY / "schemas" / name).read_text()
-
-
-def test_what_reads_no_config_imports_nothing_for_it() -> None:
-    """So that it takes no longer than Python needs to start."""
-    heavy = ("asyncio", "grpc", "yaml", "jsonschema", "genericdp.config", "genericdp.devices")
-    code = (
-        "import contextlib, sys\nfrom genericdp.cli import main\n"
-        "for words in (['--help'], ['--version'], ['frob'], ['completion', 'bash']):\n"
-        "    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(sys.stderr):\n"
-        "        main(words)\n"
-        f"    found = [name for name in {heavy} if name in sys.modules]\n"
-        "    if found: sys.exit(f'{words}: {found}')"
-    )
-    done = ended(sys.executable, "-c", code)
-    assert done.returncode == 0, done.stderr
 
 
 BAD_USAGE = {
@@ -238,26 +222,6 @@ def test_no_locale_is_in_the_way_of_any_character(setting: str, ask: Ask) -> Non
     done = ended("env", "LC_ALL=C", *setting.split(), sys.executable, "-c", EACH)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.isascii() or "=ascii" not in setting
-
-
-@pytest.mark.parametrize(
-    ("words", "code"), [("hardware", 143), (f"simulate --once --config {THIS_MACHINE}", 0)]
-)
-def test_a_signal_just_before_the_event_loop_runs_ends_without_a_word(
-    words: str, code: int
-) -> None:
-    """Python would complain of a coroutine that never ran."""
-    script = (
-        "import asyncio, os, signal, sys\n"
-        "from genericdp.cli import main\n"
-        "def signaled(make=asyncio.events.new_event_loop):\n"
-        "    os.kill(os.getpid(), signal.SIGTERM)\n"
-        "    return make()\n"
-        "asyncio.events.new_event_loop = signaled\n"
-        "sys.exit(main())"
-    )
-    done = ended(sys.executable, "-c", script, *words.split())
-    assert (done.returncode, done.stderr) == (code, "")
 
 
 EVIL = "a\u202eb\x1b.yaml"
