@@ -21,7 +21,7 @@ FILES = {
     "deploy/genericdp-risky.yaml": GOOD.replace("/dev/fuse", "/dev/sd*"),
     "nodes/genericdp gpu.yml": (ROOT / "tests/configs/invalid/duplicate-key.yaml").read_text(),
 }
-"""One is good, one has a warning, one is bad, and two are no configs."""
+"""One is good, one has a warning, one is bad, and two are not configs."""
 BAD = "nodes/genericdp gpu.yml:8:5: .resources[0].replicas: duplicate key"
 
 
