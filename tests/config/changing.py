@@ -65,12 +65,6 @@ def rename(path: Path, text: str) -> None:
     other.rename(path)
 
 
-def move_away_first(path: Path, text: str) -> None:
-    """Keep the old one as a backup, as emacs does."""
-    path.rename(path.with_name(f"{path.name}~"))
-    path.write_text(text)
-
-
 def delete_and_write(path: Path, text: str) -> None:
     path.unlink()
     path.write_text(text)
@@ -83,13 +77,6 @@ def replace_directory(path: Path, text: str) -> None:
     (other / path.name).write_text(text)
     path.parent.rename(path.parent.with_name("old"))
     other.rename(path.parent)
-
-
-def delete_directory(path: Path, text: str) -> None:
-    """Delete the file's directory and make it again."""
-    shutil.rmtree(path.parent)
-    path.parent.mkdir()
-    path.write_text(text)
 
 
 def link_elsewhere(path: Path, text: str) -> None:
@@ -109,7 +96,4 @@ def write_keeping_times(path: Path, text: str) -> None:
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-WAYS = (
-    *(write, rename, move_away_first, delete_and_write, replace_directory, delete_directory),
-    *(link_elsewhere, write_keeping_times),
-)
+WAYS = (*(write, rename, delete_and_write, replace_directory, link_elsewhere, write_keeping_times),)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from genericdp.cli import main
 
-from tests.config.expectations import CONFIGS, all_cases, answer_to, difference, name_of
+from tests.config.expectations import all_cases, answer_to, difference, name_of
 
 if TYPE_CHECKING:
     from tests.config.expectations import Answer
@@ -59,26 +57,6 @@ def test_a_good_config_has_resources_and_no_problem(case: Path) -> None:
     assert _problems(answer) == []
     assert answer.total.endswith(": valid")
     assert " 0 resources" not in answer.total
-
-
-def test_all_bad_configs_at_once_name_every_problem() -> None:
-    """Each path is a config of its own: names that are equal in two of them are not problem."""
-    files = [case for case in all_cases("invalid") if case.is_file()]
-    files = [file for file in files if not file.with_suffix(".policy").exists()]
-    done = subprocess.run(
-        [sys.executable, "-m", "genericdp", "validate", *(file.name for file in files)],
-        cwd=CONFIGS / "invalid",
-        env={"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert done.stderr == ""
-    *lines, total = done.stdout.splitlines()
-    assert sorted(lines) == sorted(line for file in files for line in _answer(file).lines)
-    problems = sum(len(_problems(_answer(file))) for file in files)
-    assert total == f"{problems} problems in {len(files)} files"
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -44,52 +42,18 @@ def as_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str]
 @pytest.mark.parametrize(
     "names",
     [
-        ["valid/all-of-it.yaml"],
-        ["valid/node-names"],
-        ["valid/inject.yaml"],
-        ["invalid/many-problems.yaml"],
-        ["invalid/equal-names-in-two-files"],
-        ["nothing"],
-        ["valid/shortest.yaml", "valid/as-json.yaml"],
+        ["valid/all-of-it.yaml", "valid/node-names"],
+        ["invalid/equal-names-in-two-files", "nothing"],
+        ["valid/shortest.yaml"],
     ],
     ids=" ".join,
 )
 async def test_a_child_gives_the_same_as_loading_here(names: list[str]) -> None:
-    paths = [CONFIGS / name for name in names]
-    assert await load_in_child(paths) == load(paths)
-
-
-@pytest.mark.parametrize("policy", ["narrow.yaml", "missing.yaml"])
-@pytest.mark.parametrize("name", ["valid/shortest.yaml", "valid/all-of-it.yaml"])
-async def test_a_child_holds_a_config_against_a_policy_too(name: str, policy: str) -> None:
-    bounds = CONFIGS.parent / "policies" / policy
-    loaded = await load_in_child([CONFIGS / name], policy=bounds)
-    assert loaded == load([CONFIGS / name], policy=bounds)
-    assert loaded.policy_is_unusable is (policy == "missing.yaml")
-    assert all(resource.policy == loaded.policy is not None for resource in loaded.resources)
-    assert bool(loaded.resources) is ((name, policy) == ("valid/shortest.yaml", "narrow.yaml"))
-
-
-def test_the_parent_never_imports_a_parser() -> None:
-    code = (
-        "import asyncio, json, sys, pathlib\n"
-        "from genericdp.config.child import load_in_child\n"
-        "from genericdp.process.run import Commands\n"
-        "async def main():\n"
-        "    async with Commands() as commands:\n"
-        "        return await load_in_child(commands, [pathlib.Path(sys.argv[1])])\n"
-        "loaded = asyncio.run(main())\n"
-        "print(json.dumps([len(loaded.resources), sorted(sys.modules)]))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, CONFIGS / "valid/inject.yaml"],
-        env={"PYTHONPATH": str(CONFIGS.parent.parent)},
-        capture_output=True, check=True, text=True,
-    )  # fmt: skip
-    resources, modules = json.loads(done.stdout)
-    assert resources == 1
-    assert not {"yaml", "jsonschema", "re2", "genericdp.config.read"} & set(modules)
-    assert "genericdp.model" in modules
+    paths, policy = [CONFIGS / name for name in names], CONFIGS.parent / "policies/narrow.yaml"
+    bounds = policy if names == ["valid/shortest.yaml"] else None
+    loaded = await load_in_child(paths, policy=bounds)
+    assert loaded == load(paths, policy=bounds)
+    assert all(resource.policy == loaded.policy for resource in loaded.resources)
 
 
 async def test_a_child_that_takes_too_long_is_ended_and_told() -> None:
@@ -115,7 +79,6 @@ async def test_a_canceled_load_leaves_no_child() -> None:
     [
         ("kill -SEGV $$", "its process ended by SIGSEGV"),
         ("kill -XCPU $$", "its process took more than 10 s of CPU time"),
-        ("kill -40 $$", "its process ended by signal 40"),
         ("echo Traceback >&2; echo KeyError >&2; exit 1", "failed with code 1: KeyError"),
         (
             "echo 'Fatal Python error: Cannot recover from MemoryErrors' >&2; echo where >&2; "
@@ -123,9 +86,6 @@ async def test_a_canceled_load_leaves_no_child() -> None:
             "ended by SIGABRT: it takes more memory than it may have",
         ),
         ("echo '{'", "it is too much"),
-        ("echo '{}'", "it is too much"),
-        ("exit 0", "it is too much"),
-        ("nice >&2; exit 1", f"failed with code 1: {os.nice(0)}"),
         ("", "could not be loaded: No such file"),
     ],
 )
@@ -195,7 +155,7 @@ async def test_a_greedy_config_does_not_use_up_the_memory_of_the_pod(
     assert [line for line in lines if line.startswith("oom_kill ")] == ["oom_kill 0"]
 
 
-@pytest.mark.parametrize("kibibytes", range(36_000, 60_000, 5_113))
+@pytest.mark.parametrize("kibibytes", (41_113, 56_452))
 async def test_wherever_its_memory_ends_that_is_what_it_says(
     kibibytes: int, tmp_path: Path, as_python: Callable[[str], None]
 ) -> None:

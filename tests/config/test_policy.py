@@ -12,35 +12,10 @@ from genericdp.glob import is_within, segments_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.config.bounded import HEAD, NARROW, policy_of
+from tests.config.bounded import HEAD
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-def test_a_policy_knows_the_line_of_each_thing_that_it_allows() -> None:
-    policy = load([], policy=NARROW).policy
-    assert policy is not None
-    places = {
-        rule.text: int(rule.place.rpartition(":")[2])
-        for section in (policy.devices, policy.mounts, policy.commands, policy.cdi)
-        for rule in section.rules
-    }
-    lines = NARROW.read_text().splitlines()
-    assert len(places) == 7
-    for text, line in places.items():
-        assert text in lines[line - 1]
-    assert policy.commands.rules[0].env == ("MODE", "CHECK_*")
-    assert [each_rule.read_only for each_rule in policy.mounts.rules] == [True, False]
-
-
-def test_what_a_policy_does_not_say_is_not_allowed(tmp_path: Path) -> None:
-    policy = policy_of(tmp_path, "")
-    assert policy.devices.rules == ()
-    assert policy.mounts.says == f"policy {tmp_path}/p.yaml:1 has no 'mounts', which allows none"
-    policy = policy_of(tmp_path, "devices: {}\n")
-    assert [rule.text for rule in policy.devices.rules] == ["/dev"]
-    assert policy.block is False
 
 
 def test_what_cannot_be_read_is_a_problem_and_no_policy(tmp_path: Path) -> None:
@@ -133,10 +108,6 @@ def test_a_glob_is_refused_where_it_can_find_nothing_that_is_allowed(
 def test_a_path_lies_below_what_is_allowed_or_not(path: str, rule: str, expected: bool) -> None:
     outer = segments_of(rule)
     assert is_within(path, outer) is may_lie_within(segments_of(path), outer) is expected
-
-
-def test_where_two_dots_lead_is_not_known() -> None:
-    assert not is_within("/dev/../etc", segments_of("/dev"))
 
 
 DOTTED = st.lists(st.sampled_from([".", *PIECES, "[.]"]), max_size=4).map("".join)

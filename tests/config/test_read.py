@@ -12,12 +12,10 @@ from typing import Any
 import pytest
 import yaml
 from genericdp.config.load import load
-from genericdp.health.kinds.file import FileCheck
-from genericdp.scalars import single_quoted, yaml_flow, yaml_text
-from hypothesis import given, settings
+from genericdp.scalars import yaml_flow
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.budget import examples
 from tests.config.loading import FUSE, HEAD, loaded, places
 
 ROOT = Path(__file__).parents[2]
@@ -88,7 +86,7 @@ def test_pyyaml_in_python_reads_the_same_as_its_c_library() -> None:
         "from genericdp.config.load import load;"
         "print([load([Path(p)]).resources for p in sys.argv[1:]])"
     )
-    paths = sorted((CONFIGS / "valid").glob("*.yaml"))
+    paths = [CONFIGS / f"valid/{name}.yaml" for name in ("all-of-it", "dra", "inject")]
     done = subprocess.run(
         [sys.executable, "-c", code, *paths],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -103,16 +101,10 @@ def test_pyyaml_in_python_reads_the_same_as_its_c_library() -> None:
     "text",
     [
         "- " * 20_000,
-        "{a: " * 20_000,
         "a: &b {c: *b}\n" * 1000,
         "'" + "x\n" * 200_000,
-        "? " * 20_000,
-        "&a " * 20_000,
-        "resources:\n" + "- {}\n" * 5_000,
         "k: v\n" * 20_000,
         f"{HEAD}{FUSE}    nodeNames: ['{'[' * 100_000}', '[{'1-11' * 25_000}']\n",
-        "\n" * 200_000,
-        "devices:" + "\n" * 200_000,
         "\n".join(f"key{i}: v" for i in range(20_000)),
         f"{HEAD}  - name: a/b\n    match:\n      - path: x\n        type: [1, "
         + ", ".join(f"t{i}" for i in range(20_000)),
@@ -127,58 +119,8 @@ def test_hostile_text_of_any_shape_is_answered_soon(text: str) -> None:
     assert time.thread_time() - begin < 10
 
 
-def test_long_texts_full_of_braces_are_checked_at_once() -> None:
-    text = "{" * 10_000 + "${" * 10_000 + "{,.." * 5_000
-    body = f"    inject: {{env: {{A: '{text}'}}}}\n    nodeNames: ['{text}']\n"
-    begin = time.thread_time()
-    (warning,) = loaded(f"{HEAD}{FUSE}{body}").warnings
-    assert warning.path == ".resources[0].nodeNames[0]"
-    assert len(str(warning)) < 300
-    assert time.thread_time() - begin < 5
-
-
-ANY_TEXT = st.text(max_size=200) | st.text("ab:-[]{}&*!|>'\"%#,? \n\t0", max_size=60)
-
-
-@given(ANY_TEXT.map(lambda text: text.encode("utf-8", "surrogatepass")) | st.binary(max_size=100))
-@settings(max_examples=examples(90))
-def test_any_bytes_have_problems(content: bytes) -> None:
-    assert loaded(content).problems
-
-
-SCRAPS = st.sampled_from(
-    ["", "x", "1", "0403", "*", "[", "]", "{", "}", "'", "$(", ")", "~", "- ", ": ", "\n", "#", "/",
-     "$(usb.serial)", "..", "(", "null", "on", "[a, 1]", "{a: b}", "&a ", "*a", "<<: ", "!!str "]
-)  # fmt: skip
-
-
-@given(st.integers(0, len(ALL_OF_IT)), st.integers(0, 40), SCRAPS)
-@settings(max_examples=examples(60))
-def test_a_good_config_with_a_scrap_in_it_never_breaks_the_check(
-    at: int, length: int, scrap: str
-) -> None:
-    text = ALL_OF_IT[:at] + scrap + ALL_OF_IT[at + length :]
-    found = loaded(text)
-    lines = text.splitlines() or [""]
-    for problem in found.problems + found.warnings:
-        assert 1 <= problem.line <= len(lines)
-        assert 1 <= problem.column <= len(lines[problem.line - 1]) + 1
-
-
 INDENTED = "".join(f"    {line}\n" for line in (HEAD + FUSE).splitlines())
 CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata:\n"
-
-
-def test_a_config_map_is_the_files_in_it() -> None:
-    other = INDENTED.replace("fuse", "kvm")
-    text = f"{CONFIG_MAP}  a.yaml: |\n{INDENTED}  README: x\n  b.yml: |-\n{other}---\n{HEAD}"
-    found = loaded(text + FUSE.replace("fuse", "tun"))
-    assert found.problems == ()
-    assert [(resource.name, resource.place.line) for resource in found.resources] == [
-        ("a/fuse", 9),
-        ("a/kvm", 16),
-        ("a/tun", 22),
-    ]
 
 
 def test_other_manifests_beside_a_config_map_with_a_config_are_left_out() -> None:
@@ -211,33 +153,12 @@ def test_what_every_yaml_reads_as_a_text_is_one() -> None:
     assert [str(entry.value) for entry in resource.inject.env.values()] == TEXTS
 
 
-@pytest.mark.parametrize(
-    ("source", "value"), [("1.5", "1.5"), ("-0.25", "-0.25"), ("-12", "-12"), ("90.0", "90")]
-)
-def test_a_number_is_what_every_yaml_reads(source: str, value: str) -> None:
-    health = f"    health: [{{file: {{path: /x, min: {source}}}}}]"
-    check = loaded(f"{HEAD}{FUSE}{health}").resources[0].health[0].check
-    assert isinstance(check, FileCheck)
-    assert str(check.min) == value
-
-
 @given(st.text(alphabet="0123456789abefnoxyTZ:._+-<=~", max_size=12))
 def test_a_text_is_one_to_pyyaml_too(source: str) -> None:
     if source and not messages(source):
         loader: Any = yaml.SafeLoader("")
         tag = loader.resolve(yaml.ScalarNode, source, (True, False))
         assert tag == "tag:yaml.org,2002:str"
-
-
-@given(st.text(alphabet="a1'\"#:-", min_size=1, max_size=12))
-def test_what_is_suggested_is_the_text_in_quotes(source: str) -> None:
-    assert yaml.safe_load(single_quoted(source)) == source
-
-
-def test_a_text_is_quoted_where_yaml_would_read_something_else() -> None:
-    assert [*map(yaml_text, ("tty", "ttyUSB*"))] == ["tty", "ttyUSB*"]
-    for text in ("ttyS?", "0403", "No", "1e10"):
-        assert yaml_text(text) == f'"{text}"'
 
 
 ANY = st.text(st.characters(exclude_categories=()))

@@ -6,7 +6,6 @@ And what becomes of configs that cannot be used, and of what is active meanwhile
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import os
 import shutil
@@ -15,12 +14,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from genericdp.config.files import Loaded
-from genericdp.config.reload import ConfigState
 from genericdp.config.watching import ReloadPace
 from genericdp.errors import Problem
 from genericdp.tally import Tally
 
-from tests.config.bounded import HEAD
 from tests.config.changing import BAD, WAYS, ConfigMap, config, rename, write
 from tests.config.reloading import QUICK, following, load_here
 from tests.polling import poll_until
@@ -101,19 +98,6 @@ async def test_a_deleted_config_is_refused_and_taken_when_it_returns(tmp_path: P
         assert followed.names.value == ("a",)
         file.parent.mkdir()
         await followed.has_after(write, file, config("b"), name="b")
-
-
-async def test_several_configs_are_one_and_each_is_watched(tmp_path: Path) -> None:
-    paths = [tmp_path / name / "x.yaml" for name in "ab"]
-    for path in paths:
-        path.parent.mkdir()
-        path.write_text(config(path.parent.name))
-    async with following(*paths) as followed:
-        await followed.has("a", "b")
-        for i, path in enumerate(paths):
-            await followed.idle()
-            path.write_text(config(f"{path.parent.name}2"))
-            await followed.has(*(("a2", "b") if i == 0 else ("a2", "b2")))
 
 
 async def test_what_keeps_changing_is_read_once_it_rests(tmp_path: Path) -> None:
@@ -261,20 +245,6 @@ async def test_after_any_history_the_last_good_one_is_in_force(tmp_path: Path) -
             assert followed.names.value == (good,)
     assert followed.applied == 4
     assert tally.reloads == {"applied": 4, "unchanged": 3, "refused": 5}
-
-
-async def test_how_things_stand_is_told_in_full(tmp_path: Path) -> None:
-    file, policy = tmp_path / "a.yaml", tmp_path / "p.yaml"
-    probe = "{exec: {command: [/bin/true]}, timeoutSeconds: 20}"
-    file.write_text(config("a", "b", health=f"[{probe}]"))
-    policy.write_text(f"{HEAD}devices: {{}}\ncommands: [{{path: /bin/true}}]\n")
-    async with following(file, policy=policy, clock=lambda: 7.0) as followed:
-        await followed.has("a", "b")
-        loaded = await load_here([file], policy=policy)
-        assert followed.state.value == ConfigState(loaded=loaded, since=7.0)
-        assert loaded.policy is not None
-        assert loaded.policy.sha256 == hashlib.sha256(policy.read_bytes()).hexdigest()
-        assert len(loaded.warnings) == 2
 
 
 async def test_a_reading_that_fails_is_told_once_and_tried_again_by_itself(

@@ -14,7 +14,7 @@ from genericdp.config.files import Loaded
 from genericdp.config.lastgood import LAST_GOOD
 from genericdp.errors import Problem
 
-from tests.config.changing import ConfigMap, config, rename, write
+from tests.config.changing import config, rename
 from tests.config.reloading import Place, allowing
 from tests.polling import poll_until
 
@@ -83,17 +83,8 @@ def _by_all(version: Path) -> None:
     version.chmod(0o777)
 
 
-def _by_another(version: Path) -> None:
-    os.chown(version, 65534, 65534)
-
-
 def _linked_by_another(version: Path) -> None:
     os.chown(version.with_name(LAST_GOOD), 65534, 65534, follow_symlinks=False)
-
-
-def _a_file(version: Path) -> None:
-    version.rename(version.with_name("other"))
-    version.touch()
 
 
 def _no_link(version: Path) -> None:
@@ -101,19 +92,12 @@ def _no_link(version: Path) -> None:
     version.rename(version.with_name(LAST_GOOD))
 
 
-def _cut(version: Path) -> None:
-    (file, _) = version.glob("*/*")
-    file.write_bytes(file.read_bytes()[:-7])
-
-
 def _garbage(version: Path) -> None:
     (file, _) = version.glob("*/*")
     file.write_bytes(b"\xff\0")
 
 
-@pytest.mark.parametrize(
-    "spoil", [_by_all, _by_another, _linked_by_another, _a_file, _no_link, _cut, _garbage]
-)
+@pytest.mark.parametrize("spoil", [_by_all, _linked_by_another, _no_link, _garbage])
 async def test_what_is_damaged_or_others_may_have_written_is_ignored(
     spoil: Callable[[Path], None], place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -138,19 +122,6 @@ async def test_without_a_last_good_one_it_waits_and_says_why(
     async with place.following():
         await poll_until(lambda: "there is no last good config in" in caplog.text)
         assert "nothing is served until it is corrected" in caplog.text
-
-
-@pytest.mark.parametrize("is_directory", [True, False], ids=["a directory of that name", "a file"])
-async def test_a_store_that_fails_is_a_warning_and_leaves_what_there_was(
-    place: Place, caplog: pytest.LogCaptureFixture, is_directory: bool
-) -> None:
-    in_the_way = place.state_dir / LAST_GOOD if is_directory else place.state_dir.parent
-    in_the_way.mkdir(parents=True) if is_directory else in_the_way.touch()
-    place.write("a", "b")
-    async with place.following() as followed:
-        await followed.has("a", "b")
-        await poll_until(lambda: "the last good config cannot be kept in" in caplog.text)
-    assert not is_directory or [path.name for path in place.state_dir.iterdir()] == [LAST_GOOD]
 
 
 async def test_only_the_latest_and_what_may_be_in_the_making_stays(place: Place) -> None:
@@ -190,28 +161,15 @@ async def test_a_config_whose_resources_cannot_be_decided_is_no_last_good_one(pl
         await poll_until(lambda: place.kept == [config("g"), config("h")])
 
 
-@pytest.mark.parametrize("change", [write, rename])
-async def test_a_policy_that_changes_is_in_force_by_itself(
-    bounded: Place, change: Callable[[Path, str], None]
-) -> None:
+async def test_a_policy_that_changes_is_in_force_by_itself(bounded: Place) -> None:
     async with bounded.following() as followed:
         await followed.has("a")
         for i, names in enumerate((("a", "b"), ("*",), ("a",))):
             await followed.idle()
-            change(bounded.policy, allowing(*names))
+            rename(bounded.policy, allowing(*names))
             await poll_until(lambda i=i: followed.applied == i + 2)  # type: ignore[misc]
             assert followed.bounds() == tuple(f"/dev/{name}" for name in names)
         assert followed.problems == []
-
-
-async def test_a_policy_in_a_config_map_that_is_swapped_is_noticed(bounded: Place) -> None:
-    volume = ConfigMap(bounded.policy.with_name("v"), {"p.yaml": allowing("a")})
-    async with bounded.following(policy=volume.directory / "p.yaml") as followed:
-        await followed.has("a")
-        await followed.idle()
-        volume.update({"p.yaml": allowing("a", "b")})
-        await poll_until(lambda: followed.applied == 2)
-        assert followed.bounds() == ("/dev/a", "/dev/b")
 
 
 async def test_what_a_stricter_policy_forbids_stays_in_force_and_is_told_as_problems(
@@ -242,7 +200,7 @@ async def test_what_a_stricter_policy_forbids_stays_in_force_and_is_told_as_prob
         assert (followed.bounds(), followed.problems) == (("/dev/b",), [])
 
 
-@pytest.mark.parametrize("spoilt", ["", "x: 1\n", None], ids=["empty", "wrong", "deleted"])
+@pytest.mark.parametrize("spoilt", ["", None], ids=["empty", "deleted"])
 async def test_a_policy_that_cannot_be_used_any_more_changes_nothing_and_is_told_once(
     bounded: Place, caplog: pytest.LogCaptureFixture, spoilt: str | None
 ) -> None:

@@ -13,7 +13,6 @@ from genericdp.health import kinds as probes
 from genericdp.health.kinds.file import FileCheck
 from genericdp.health.kinds.kernellog import KernelLogCheck
 from genericdp.health.kinds.open import OpenCheck
-from genericdp.policy import SECTIONS, Policy, Rule
 from jsonschema import Draft202012Validator
 
 if TYPE_CHECKING:
@@ -65,38 +64,10 @@ def test_the_schema_is_one(kind: str) -> None:
     assert schema(kind)["properties"]["kind"]["const"] == kind
 
 
-def test_alternatives_are_keys_alone() -> None:
-    """A validator shows only one problem of several where other alternatives fail."""
-    for part in (*_nested(schema()), *_nested(schema(POLICY))):
-        for choice in (*part.get("oneOf", ()), *part.get("anyOf", ())):
-            assert choice.keys() == {"required"}
-            assert len(choice["required"]) == 1
-
-
 def test_what_a_text_must_look_like_has_a_name_for_messages() -> None:
     for part in (*_nested(schema()), *_nested(schema(POLICY))):
         if isinstance(part.get("pattern"), str) and part.keys() - {"pattern"}:
             assert part["title"]
-
-
-def test_each_free_text_says_what_it_is() -> None:
-    """By its format it is checked: a template, a glob, a path, an expression, a name."""
-    checked = {"enum", "allOf", "if", "pattern", "format"}
-    without = {
-        path.replace("/properties", "")
-        for name, definition in schema()["$defs"].items()
-        for path, part in _located(definition, f"/{name}")
-        if "string" in part.get("type", ()) and not checked & part.keys()
-        if not path.endswith("/if")
-    }
-    assert without == set()
-
-
-def _located(part: Any, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    if isinstance(part, dict):
-        yield path, part
-        for key, value in part.items():
-            yield from _located(value, f"{path}/{key}")
 
 
 def test_the_examples_in_hints_conform() -> None:
@@ -149,32 +120,6 @@ def _default(field: dataclasses.Field[Any]) -> Any:
     if isinstance(value, model.Inject):
         return {} if value == type(value)() else value
     return value
-
-
-def test_the_defaults_of_types_and_hooks_are_those_of_the_model() -> None:
-    types = schema()["$defs"]["selector"]["properties"]["type"]
-    assert types["default"] == list(model.PathSelector(globs=()).types)
-    assert types["items"]["enum"] == list(model.FileType)
-    default = {field.name: field.default for field in dataclasses.fields(model.Hook)}
-    for hook in schema()["$defs"]["hooks"]["properties"].values():
-        assert hook["properties"]["timeoutSeconds"]["default"] == default["timeout_seconds"]
-
-
-def test_the_words_of_closed_choices_are_those_of_the_model() -> None:
-    resource = schema()["$defs"]["resource"]["properties"]
-    assert resource["prefer"]["enum"] == list(model.Preference)
-    assert resource["topology"]["enum"] == list(model.TopologyMode)
-    sources = schema()["$defs"]["value"]["properties"].keys() - {"regex"}
-    assert sources == set(model.ValueKind)
-
-
-def test_the_sections_and_defaults_of_a_policy_are_those_that_are_carried_out() -> None:
-    listed, parts = schema(POLICY)["properties"], schema(POLICY)["$defs"]
-    assert listed.keys() - {"apiVersion", "kind"} == set(SECTIONS)
-    rule = {field.name: field.default for field in dataclasses.fields(Rule)}
-    assert parts["mount"]["properties"]["readOnly"]["default"] == rule["read_only"]
-    policy = {field.name: field.default for field in dataclasses.fields(Policy)}
-    assert parts["devices"]["properties"]["block"]["default"] == policy["block"]
 
 
 @pytest.mark.parametrize("name", hardware.KINDS)
