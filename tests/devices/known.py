@@ -23,8 +23,6 @@ class Known:
     devices: dict[str, SysDevice] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
-    targets: dict[str, str] = field(default_factory=dict)
-    """Syspaths that links outside lead to."""
     unreadable: dict[str, str] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     """Each file that was read."""
@@ -98,7 +96,7 @@ class Known:
         return self.text(f"{syspath}/{name}")
 
     def realpath(self, path: str) -> str | None:
-        return self.targets.get(path) or self.links.get(path)
+        return self.links.get(path)
 
     def target(self, path: str) -> PathTarget:
         return PathTarget(target=path)
@@ -118,9 +116,7 @@ class Known:
         return self.texts.get(path)
 
     def paths(self, pattern: str) -> tuple[str, ...]:
-        return tuple(
-            path for path in sorted((*self.links, *self.targets)) if glob.matches(pattern, path)
-        )
+        return tuple(path for path in sorted(self.links) if glob.matches(pattern, path))
 
     def why_unreadable(self, path: str) -> str:
         return self.unreadable.get(path, "")

@@ -13,7 +13,6 @@ from genericdp.model import (
     EnvVar,
     FileType,
     Inject,
-    Mount,
     PathSelector,
     Place,
     Resource,
@@ -54,44 +53,20 @@ def node(
     )
 
 
-def plain(path: str, *, directory: bool = False, inode: int = 1) -> FoundFile:
-    """A file or directory."""
-    file_type = FileType.DIRECTORY if directory else FileType.FILE
-    return FoundFile(path=path, target=path, type=file_type, identity=Identity(inode=inode))
-
-
-def selector(*globs: str, types: Iterable[FileType] = ()) -> Selector:
+def selector(*globs: str) -> Selector:
     """A path selector."""
-    if types:
-        return Selector(candidates=PathSelector(globs=globs, types=tuple(types)))
     return Selector(candidates=PathSelector(globs=globs))
 
 
-def nodes(path: str, container_path: str | None = None, **keys: object) -> DeviceNodeSelector:
+def nodes(path: str, *, optional: bool = False) -> DeviceNodeSelector:
     """An entry of ``inject.devices``."""
-    inside = None if container_path is None else parse(container_path)
-    return DeviceNodeSelector(path=parse(path), container_path=inside, **keys)  # type: ignore[arg-type]
+    return DeviceNodeSelector(path=parse(path), optional=optional)
 
 
-def inject(
-    *devices: DeviceNodeSelector,
-    mounts: Iterable[tuple[str, str]] = (),
-    env: Mapping[str, str] | None = None,
-    separator: str = ",",
-    annotations: Mapping[str, str] | None = None,
-    cdi: Iterable[str] = (),
-) -> Inject:
+def inject(*devices: DeviceNodeSelector, env: Mapping[str, str] | None = None) -> Inject:
     """Injected things; without devices: the candidates' own nodes."""
-    return Inject(
-        devices=devices or None,
-        mounts=tuple(Mount(host_path=parse(a), container_path=parse(b)) for a, b in mounts),
-        env={
-            name: EnvVar(value=parse(text), separator=separator)
-            for name, text in (env or {}).items()
-        },
-        annotations={key: parse(text) for key, text in (annotations or {}).items()},
-        cdi=tuple(map(parse, cdi)),
-    )
+    variables = {name: EnvVar(value=parse(text)) for name, text in (env or {}).items()}
+    return Inject(devices=devices or None, env=variables)
 
 
 def resource(

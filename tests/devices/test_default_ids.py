@@ -13,20 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from genericdp.devices.identity import default_name
-from genericdp.host.cache import HostCache
-from genericdp.host.root import Root
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.budget import examples
 from tests.devices.offering import WITH_NODES, WITHOUT_NODES, Offers, look, offers
 from tests.devices.rack import FAMILIES, Machine, Rack
-from tests.hosts.hosts import all_hosts
-from tests.testbeds import loading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from genericdp.devices.decide import DeviceLists
 
@@ -116,31 +111,3 @@ def test_no_other_device_changes_the_id_of_a_device(plan: Plan) -> None:
         check_kept(with_more, check_ids(less, machine), machine)
         machine.reboot(hardware for hardware in plan.order_of_boot if hardware in machine.plugged)
         check_ids(look(machine), machine)
-
-
-MACHINES: dict[str, Callable[[Path], Path]] = {
-    **{f"example {host}": host.build for host in all_hosts()},
-    **{name: lambda directory, name=name: built(name, directory) for name in loading.NAMES},  # type: ignore[misc]
-}
-
-
-def built(name: str, directory: Path) -> Path:
-    loading.build(loading.path_of(name), directory)
-    return directory
-
-
-@pytest.mark.parametrize("machine", MACHINES)
-def test_no_two_devices_of_a_subsystem_have_one_id(machine: str, tmp_path: Path) -> None:
-    """If two had one, only the first would be offered.
-
-    A device with a node may be below one without.
-    """
-    host = HostCache(Root(MACHINES[machine](tmp_path)))
-    found: dict[tuple[str, bool, str], list[str]] = {}
-    for subsystem in host.subsystems():
-        for device in host.members(subsystem):
-            name = default_name(device, host)
-            key = (subsystem, device.number is not None, device.name if name is None else name.text)
-            found.setdefault(key, []).append(device.syspath)
-    assert found
-    assert [paths for paths in found.values() if len(paths) > 1] == []

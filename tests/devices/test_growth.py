@@ -77,7 +77,7 @@ class Machine:
 
 def test_calls_grow_as_the_number_of_devices_does(tmp_path: Path) -> None:
     found: dict[str, dict[int, int]] = {"start": {}, "change": {}, "other": {}}
-    for count in (100, 400, 1_000):
+    for count in (100, 400):
         machine = Machine(tmp_path / str(count), count)
         found["start"][count] = counted(partial(machine.reconcile, Stale()))
         before = machine.response
@@ -89,6 +89,5 @@ def test_calls_grow_as_the_number_of_devices_does(tmp_path: Path) -> None:
         assert not machine.host.concerns(OTHER)
     assert len(set(found.pop("other").values())) == 1
     for what, calls in found.items():
-        for fewer, more in ((100, 400), (400, 1_000)):
-            exponent = log(calls[more] / calls[fewer]) / log(more / fewer)
-            assert exponent <= MOST, f"{what}: {calls}"
+        exponent = log(calls[400] / calls[100]) / log(4)
+        assert exponent <= MOST, f"{what}: {calls}"

@@ -57,12 +57,6 @@ def test_a_former_id_stays_with_its_hardware_while_it_is_held(machine: Machine) 
     assert {name for name, entry in after.items() if entry.is_healthy} == {SECOND, THIRD}
 
 
-def test_an_id_that_a_device_has_now_is_not_taken_for_a_former_one(machine: Machine) -> None:
-    machine.plug("sata 2", "sata 3", "sata 1")
-    former = Held(former_ids={DISKS.name: {FIRST}})
-    assert {*listed(machine, DISKS, former).devices} == {FIRST, SECOND, THIRD}
-
-
 @pytest.mark.parametrize("is_upgrade", [True, False])
 def test_an_upgrade_leaves_a_held_id_with_its_hardware_although_it_names_another_now(
     machine: Machine, *, is_upgrade: bool

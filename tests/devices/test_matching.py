@@ -6,14 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from genericdp.config.load import load
-from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import reads_properties
-from genericdp.devices.selectors import why_not
-from genericdp.model import Selector
-
-from tests.devices.known import Known
-from tests.devices.making import resource
-from tests.selecting import udev_selector
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,17 +17,6 @@ resources: [{name: %s}]
 """
 
 
-def test_conditions_are_asked_in_turn_until_one_fails() -> None:
-    """Attributes cost a read each, names and properties nothing."""
-    known = Known()
-    tty = known.add("ttyUSB0", "tty", attributes={"dev": "188:0"})
-    wanted = Selector(candidates=udev_selector(name=("ttyACM*",), attributes={"dev": ("*",)}))
-    condition = why_not(wanted, tty, resource("x"), Inventory(known))
-    assert condition is not None
-    assert condition.key == "udev.name"
-    assert known.asked == []
-
-
 MATCH = "match: [{path: /dev/a}]"
 RECORDED = "udev: {subsystem: tty, properties: {ID_BUS: usb}}"
 
@@ -43,16 +25,11 @@ RECORDED = "udev: {subsystem: tty, properties: {ID_BUS: usb}}"
     ("keys", "reads"),
     [
         (MATCH, False),
-        ("match: [{udev: {subsystem: tty, attributes: {dev: x}}}]", False),
-        ("match: [{usb: {vendor: '0001'}}]", False),
         (f"{MATCH}, inject: {{env: {{A: $(attribute.dev)}}}}", False),
-        ("match: [{path: /dev/a, inject: {env: {A: a}}}]", False),
         (f"match: [{{path: /dev/a}}, {{{RECORDED}}}]", True),
         ("match: [{usb: {}, hardware: {udev: {properties: {ID_BUS: usb}}}}]", True),
         (f"{MATCH}, exclude: [{{{RECORDED}}}]", True),
         (f"{MATCH}, id: $(property.ID_BUS)", True),
-        (f"{MATCH}, inject: {{env: {{A: '1', B: $(property.A)}}}}", True),
-        (f"{MATCH}, inject: {{mounts: [{{hostPath: /a, containerPath: /b/$(property.A)}}]}}", True),
         (f"{MATCH}, hooks: {{preStart: {{exec: {{command: [/bin/true, $(property.A)]}}}}}}", True),
         ("match: [{path: /dev/a, inject: {env: {A: $(property.ID_BUS)}}}]", True),
         (f"{MATCH}, values: {{v: {{text: a$(property.A)}}}}, id: $(value.v)", True),

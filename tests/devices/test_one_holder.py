@@ -27,14 +27,13 @@ from tests.devices.rack import FAMILIES, Machine, Rack
 from tests.selecting import udev_selector, usb_selector
 
 if TYPE_CHECKING:
-    from genericdp.model import Resource
+    from genericdp.template import Template
 
     from tests.devices.rack import Part, Tree
 
 pytestmark = pytest.mark.slow
 
 PORTS = ("1-1.1", "1-1.2", "1-3", "2-1")
-NOTES = ("", "left", "right")
 EXCLUDES = {
     "stick A1": Selector(candidates=usb_selector(serial=("A1",))),
     "port 1-3": Selector(candidates=usb_selector(port=("1-3",))),
@@ -45,27 +44,14 @@ IDS = (
     *(None, "$(device.name)", "$(usb.serial)-$(device.name)", "$(usb.serial:-none)"),
     *("$(property.ID_NOTE)", "$(property.ID_NOTE:-none)-$(device.minor)"),
 )
+FIRST = tuple(
+    replace(resource_of(subsystem), name=f"example.com/{name}")
+    for name, subsystem in (("serial", "tty"), ("ftdi", "tty"), ("disks", "block"), ("nics", "net"))
+)
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """A resource of a config, as edits change it."""
-
-    name: str
-    subsystem: str
-    id: str | None = None
-    replicas: int = 1
-    excluded: frozenset[str] = frozenset()
-    served_by: ServedBy = ServedBy.DEVICE_PLUGIN
-
-    def build(self) -> Resource:
-        """Return it as the model has it."""
-        return replace(
-            resource_of(self.subsystem, replicas=self.replicas, served_by=self.served_by),
-            name=f"example.com/{self.name}",
-            id=None if self.id is None else parse(self.id),
-            exclude=tuple(EXCLUDES[name] for name in sorted(self.excluded)),
-        )
+def id_of(text: str | None) -> Template | None:
+    return None if text is None else parse(text)
 
 
 REST = ("sata 1", "sata 2", "sata 1 p1", "sata 2 p1", "can 0", "can 1")
@@ -79,7 +65,7 @@ class Stick:
     port: str
     serial: str = ""
     note: str = ""
-    """The text that a rule of udev adds about everything that it has."""
+    """What udev says of everything that it has."""
 
     @property
     def hardware(self) -> tuple[str, ...]:
@@ -116,15 +102,6 @@ def sticks() -> list[Stick]:
     ]
 
 
-def first_config() -> list[Wanted]:
-    return [
-        Wanted("serial", "tty"),
-        Wanted("ftdi", "tty"),
-        Wanted("disks", "block"),
-        Wanted("nics", "net"),
-    ]
-
-
 index = st.integers(0, 30)
 
 
@@ -136,7 +113,7 @@ class Histories(RuleBasedStateMachine):
         self._directory = tempfile.TemporaryDirectory()
         self.sticks = sticks()
         self.machine = Machine(self._rack(*self.sticks), Path(self._directory.name, "machine"))
-        self.config = first_config()
+        self.config = [*FIRST]
         self.renamed = 0
         self.node = Node(self.machine, ())
         self.ids: dict[tuple[str, Part, str], str] = {}
@@ -146,8 +123,8 @@ class Histories(RuleBasedStateMachine):
 
     @initialize(new_ids=st.lists(st.sampled_from(IDS), min_size=2, max_size=2))
     def start(self, new_ids: list[str | None]) -> None:
-        for wanted, new_id in enumerate(new_ids):
-            self.config[wanted] = replace(self.config[wanted], id=new_id)
+        for number, new_id in enumerate(new_ids):
+            self.config[number] = replace(self.config[number], id=id_of(new_id))
         for stick in self.sticks[:3]:
             self.machine.plug(*stick.hardware)
         self.machine.plug(*REST[:3])
@@ -164,7 +141,7 @@ class Histories(RuleBasedStateMachine):
 
     def _take_config(self) -> None:
         """A config with other resources, names or IDs."""
-        self.node.resources = tuple(wanted.build() for wanted in self.config)
+        self.node.resources = tuple(self.config)
         self.ids.clear()
         self._changed()
 
@@ -209,7 +186,7 @@ class Histories(RuleBasedStateMachine):
 
     def _forget_named(self) -> None:
         """IDs that are not the default may be others once the daemon has forgotten devices."""
-        default = {f"example.com/{wanted.name}" for wanted in self.config if wanted.id is None}
+        default = {wanted.name for wanted in self.config if wanted.id is None}
         self.ids = {key: device_id for key, device_id in self.ids.items() if key[0] in default}
 
     # The hardware
@@ -262,14 +239,6 @@ class Histories(RuleBasedStateMachine):
         self.machine.unplug(self.sticks[number].name)
         self._changed(is_seen=is_seen)
 
-    @rule(number=st.integers(0, 3), note=st.sampled_from(NOTES))
-    def change_note(self, number: int, note: str) -> None:
-        """A rule of udev says something else; a listed device keeps its ID."""
-        self.sticks[number].note = note
-        self.machine.rack = self._rack(*self._plugged())
-        self.machine.refresh()
-        self._changed()
-
     @rule(seed=st.none() | st.integers(0, 99))
     def restart(self, seed: int | None) -> None:
         """Restart the daemon or, by a seed, the machine: it finds everything in another order."""
@@ -311,7 +280,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(number=index, new_id=st.sampled_from(IDS))
     def change_id(self, number: int, new_id: str | None) -> None:
-        self._edit(number, id=new_id)
+        self._edit(number, id=id_of(new_id))
 
     @rule(number=index, kind=st.sampled_from(["name", "order", "served_by"]))
     def rename(self, number: int, kind: str) -> None:
@@ -322,7 +291,7 @@ class Histories(RuleBasedStateMachine):
             self.config.append(self.config.pop(number))
             self._take_config()
         elif kind == "name":
-            self._edit(number, name=f"renamed-{self.renamed}")
+            self._edit(number, name=f"example.com/renamed-{self.renamed}")
         else:
             former = self.config[number].served_by
             self._edit(number, served_by=next(api for api in ServedBy if api is not former))
@@ -333,8 +302,9 @@ class Histories(RuleBasedStateMachine):
 
     @rule(number=index, name=st.sampled_from(list(EXCLUDES)))
     def change_exclude(self, number: int, name: str) -> None:
-        excluded = self.config[number % len(self.config)].excluded
-        self._edit(number, excluded=excluded ^ {name})
+        excluded, entry = self.config[number % len(self.config)].exclude, EXCLUDES[name]
+        others = tuple(other for other in excluded if other != entry)
+        self._edit(number, exclude=others if entry in excluded else (*excluded, entry))
 
     def _edit(self, number: int, **changes: object) -> None:
         number %= len(self.config)

@@ -5,37 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from genericdp.config.load import load
-from genericdp.devices.hardware import numa_node_of
 from genericdp.devices.topology import (
-    NOWHERE,
     Distance,
     Spot,
-    closeness,
     distance,
-    group_number,
-    spot_of,
 )
-from genericdp.host.cache import HostCache
-from genericdp.host.events import Uevent
-from genericdp.host.root import Root
 from genericdp.kubelet.api import deviceplugin_pb2 as api
 from genericdp.kubelet.servicer import encode_list
 from genericdp.model import TopologyMode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cases.machine import Machine
 from tests.cases.running import DIRECTORY
-from tests.decisions import Discoverer
 from tests.devices.known import Known
 from tests.devices.making import decide, node, resource
-from tests.fixtures.topologies import TOPOLOGIES
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from genericdp.template import Lookup
+    pass
 
 D = Distance
 VFIO = DIRECTORY / "vfio/whole-groups"
@@ -114,70 +100,9 @@ def test_the_nearest_common_hardware_gives_the_distance(
     assert (distance(first, second), distance(second, first)) == (expected, expected)
 
 
-def test_two_pairs_on_a_socket_are_closer_than_three_and_one_on_the_other() -> None:
-    two_pairs = 2 * D.SWITCH + 4 * D.NUMA_NODE
-    three_and_one = 3 * D.SWITCH + 3 * D.OTHER
-    assert two_pairs < three_and_one
-
-
 @given(st.text(), st.text())
 def test_any_text_has_a_distance(first: str, second: str) -> None:
     assert distance(Spot(syspaths=(first,)), Spot(syspaths=(second,))) in Distance
-
-
-@pytest.mark.parametrize("name", TOPOLOGIES)
-def test_the_trees_of_the_topologies_are_read_as_they_are_meant(name: str, tmp_path: Path) -> None:
-    topology = TOPOLOGIES[name]()
-    facts = HostCache(Root(topology.build(tmp_path / "machine")))
-    for spot in topology.spots.values():
-        (syspath,), (path,) = spot.syspaths, spot.bus_paths
-        device = facts.device(syspath)
-        assert device is not None
-        node = numa_node_of(device, facts)
-        assert spot.numa_nodes == (() if node is None else (node,))
-        above = [ancestor.name for ancestor in (device, *facts.ancestors(device))]
-        assert set(path[1:]) <= set(above)
-
-
-async def test_a_function_that_is_bound_later_brings_its_group(tmp_path: Path) -> None:
-    unbound = "/sys/devices/pci0000:00/0000:03:00.1"
-    machine = Machine(tmp_path, VFIO / "machine.yaml")
-    resources = load([VFIO / "config.yaml"]).resources
-    discoverer = Discoverer(Root(tmp_path))
-    first = (await discoverer.discover(resources, {})).lists
-    assert "pci-13" not in first["example.com/pci"].devices
-    machine.link(f"{unbound}/driver", "../../../bus/pci/drivers/vfio-pci")
-    discoverer.mark_event(Uevent(action="bind", syspath=unbound))
-    assert (
-        "pci-13" in (await discoverer.discover(resources, first)).lists["example.com/pci"].devices
-    )
-
-
-@pytest.mark.parametrize(
-    ("name", "number"),
-    [("12", "12"), ("noiommu-0", "0"), ("vfio", None), ("vfio12", None), ("", None), ("1x", None)],
-)
-def test_nodes_are_called_by_their_groups(name: str, number: str | None) -> None:
-    assert group_number(name) == number
-
-
-@pytest.mark.parametrize(
-    ("texts", "close_to"),
-    [(["hive", "hive"], "hive"), (["hive", "other"], None), (["hive", None], None), ([""], None)],
-    ids=["agree", "differ", "lacking", "empty"],
-)
-def test_members_are_counted_once_and_close_by_what_all_agree_in(
-    texts: list[str | None], close_to: str | None
-) -> None:
-    def lookup(text: str | None) -> Lookup:
-        return lambda _scope, _name, /: text
-
-    close = closeness(resource("x", closeness="link"), map(lookup, texts))
-    known = Known()
-    near, far = known.add("block/sda", "block"), known.add("block/sdb", "block")
-    both = spot_of([near, far, near], known, close)
-    assert both == Spot(syspaths=(near.syspath, far.syspath), closeness=close_to)
-    assert spot_of([], known) == NOWHERE
 
 
 @pytest.mark.parametrize(
