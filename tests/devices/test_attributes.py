@@ -1,4 +1,4 @@
-"""Attributes for DRA: what a text becomes in the type that the config gives it."""
+"""Attributes for DRA: what a string becomes in the type that the config gives it."""
 
 from __future__ import annotations
 
