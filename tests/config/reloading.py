@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from genericdp.config.reload import ConfigState
     from genericdp.model import Resource
 
-QUICK = ReloadPace(settle=0.02, poll=0.05)
+QUICK = ReloadPace(settle=0.02, poll=0.05, full_check=3600.0)
 
 
 async def load_here(paths: Sequence[Path], *, policy: Path | None = None) -> Loaded:

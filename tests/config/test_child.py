@@ -106,7 +106,8 @@ async def test_a_child_that_has_answered_need_not_exit(
     """If a lookup hangs in the kernel, no signal ends the process."""
     (tmp_path / "answer").write_bytes(encode(*load_plain([SHORTEST])))
     as_python(f"cat {tmp_path}/answer\nexec sleep 3600")
-    assert await load_in_child([SHORTEST]) == load([SHORTEST])
+    async with asyncio.timeout(30):
+        assert await load_in_child([SHORTEST]) == load([SHORTEST])
 
 
 async def test_a_child_finds_the_package_from_any_directory(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -129,20 +128,6 @@ async def test_every_link_and_directory_on_the_way_counts(
         await followed.has_after(write, tmp_path / "elsewhere/a.yaml", config("b"), name="b")
         (tmp_path / "fresh").symlink_to("other/deep")
         await followed.has_after((tmp_path / "fresh").rename, tmp_path / "link", name="c")
-
-
-@pytest.mark.parametrize("name", ["loop", "fifo", "file/below"])
-async def test_what_is_no_config_is_refused_until_it_is_one(name: str, tmp_path: Path) -> None:
-    (tmp_path / "loop").symlink_to("loop")
-    (tmp_path / "file").touch()
-    os.mkfifo(tmp_path / "fifo")
-    async with following(tmp_path / name) as followed:
-        await followed.is_(lambda state: state.refused)
-        await followed.idle()
-        (tmp_path / name.partition("/")[0]).unlink()
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(config("a"))
-        await followed.has("a")
 
 
 @pytest.mark.parametrize("as_directory", [True, False], ids=["directory", "file"])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from genericdp import model
-from genericdp.config.schema import KINDS, POLICY, schema, schema_text
+from genericdp.config.schema import KINDS, schema, schema_text
 from genericdp.devices import hardware
 from genericdp.health import kinds as probes
 from genericdp.health.kinds.file import FileCheck
@@ -34,19 +34,6 @@ OTHERWISE = {"command": "argv"}
 NOT_FIELDS = {"probe": {*probes.KINDS}}
 
 
-def _mappings() -> Iterator[tuple[str, dict[str, Any]]]:
-    yield "config", schema()
-    for name, definition in schema()["$defs"].items():
-        if "properties" in definition:
-            yield name, definition
-    yield "policy", schema(POLICY)
-    for name, definition in schema(POLICY)["$defs"].items():
-        if "properties" in definition:
-            yield f"policy's {name}", definition
-    for name, hook in schema()["$defs"]["hooks"]["properties"].items():
-        yield name, hook
-
-
 def _nested(part: Any) -> Iterator[dict[str, Any]]:
     if isinstance(part, dict):
         yield part
@@ -64,26 +51,29 @@ def test_the_schema_is_one(kind: str) -> None:
     assert schema(kind)["properties"]["kind"]["const"] == kind
 
 
-def test_what_a_text_must_look_like_has_a_name_for_messages() -> None:
-    for part in (*_nested(schema()), *_nested(schema(POLICY))):
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_key_is_described_and_no_other_is_taken(kind: str) -> None:
+    mappings = [
+        part
+        for part in _nested(schema(kind))
+        if "object" in part.get("type", ()) and "properties" in part
+    ]
+    assert mappings
+    for mapping in mappings:
+        assert mapping["additionalProperties"] is False
+        assert mapping["description"]
+        for key, value in mapping["properties"].items():
+            assert value.get("description", "").endswith("."), key
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_messages_and_hints_take_from_it_is_there_and_conforms(kind: str) -> None:
+    validator = Draft202012Validator(schema(kind))
+    for part in _nested(schema(kind)):
         if isinstance(part.get("pattern"), str) and part.keys() - {"pattern"}:
             assert part["title"]
-
-
-def test_the_examples_in_hints_conform() -> None:
-    validator = Draft202012Validator(schema())
-    for part in _nested(schema()):
         for example in part.get("examples", ()):
             assert list(validator.evolve(schema=part).iter_errors(example)) == []
-
-
-@pytest.mark.parametrize(("name", "mapping"), list(_mappings()), ids=lambda value: str(value)[:20])
-def test_every_key_is_described_and_no_other_is_taken(name: str, mapping: dict[str, Any]) -> None:
-    assert mapping["additionalProperties"] is False
-    assert mapping["description"]
-    for key, value in mapping["properties"].items():
-        assert value.get("description", "").endswith("."), f"{name}.{key}"
-    assert ("patternProperties" in mapping) is (name in {"config", "policy"})
 
 
 @pytest.mark.parametrize("name", CLASSES)

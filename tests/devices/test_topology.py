@@ -10,15 +10,10 @@ from genericdp.devices.topology import (
     Spot,
     distance,
 )
-from genericdp.kubelet.api import deviceplugin_pb2 as api
-from genericdp.kubelet.servicer import encode_list
-from genericdp.model import TopologyMode
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cases.running import DIRECTORY
-from tests.devices.known import Known
-from tests.devices.making import decide, node, resource
 
 if TYPE_CHECKING:
     pass
@@ -103,30 +98,3 @@ def test_the_nearest_common_hardware_gives_the_distance(
 @given(st.text(), st.text())
 def test_any_text_has_a_distance(first: str, second: str) -> None:
     assert distance(Spot(syspaths=(first,)), Spot(syspaths=(second,))) in Distance
-
-
-@pytest.mark.parametrize(
-    ("mode", "numa", "expected", "spoiler"),
-    [
-        (TopologyMode.AUTO, ("0", "1"), [[0], [1]], ""),
-        (TopologyMode.AUTO, ("0", "-1"), [[], []], "0000:01:00.0-misc"),
-        (TopologyMode.NONE, ("0", "-1"), [[], []], ""),
-    ],
-    ids=["both", "one lacks it", "the config says none"],
-)
-def test_the_kubelet_is_told_the_numa_nodes_if_all_devices_have_one(
-    mode: TopologyMode, numa: tuple[str, ...], expected: list[list[int]], spoiler: str
-) -> None:
-    """LAW-8: and -1 is never sent (D10). What is closest is known all the same."""
-    known, files = Known(texts={"/sys/devices/system/node/online": "0-1"}), []
-    for number, text in enumerate(numa):
-        at = f"0000:0{number}:00.0"
-        known.add(at, "pci", attributes={"numa_node": text})
-        device = known.add(f"{at}/misc/m{number}", "misc", number=(10, number))
-        files.append(node(f"/dev/m{number}", (10, number), syspath=device.syspath))
-    listed = decide([resource("m", "/dev/m*", topology=mode)], files, facts=known)["example.com/m"]
-    sent = api.ListAndWatchResponse.FromString(encode_list(listed)).devices
-    assert [[numa.ID for numa in device.topology.nodes] for device in sent] == expected
-    assert listed.numa_spoiler == spoiler
-    first = next(iter(listed.devices.values())).device
-    assert first.spot.numa_nodes == (0,)

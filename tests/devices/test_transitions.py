@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from genericdp.devices.changes import changes
-from genericdp.devices.decide import Decision, DeviceLists
+from genericdp.devices.decide import Decision, DeviceLists, with_states
 from genericdp.devices.device import Unmade
 from genericdp.devices.devicelist import Entry
 from genericdp.devices.transitions import LISTED, Event, State
+from genericdp.health.kinds.open import OpenCheck
+from genericdp.model import Probe
 from genericdp.reasons import NOT_PROBED, Code, Reason
 
 from tests.devices import making
 from tests.devices.making import node, resource
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from genericdp.devices.decide import DeviceLists
 
 
@@ -44,6 +48,24 @@ def test_each_event_is_defined_in_each_state(state: State, event: Event) -> None
 
 
 GPU = [node("/dev/gpu0", (195, 0))]
+
+
+def test_a_device_is_not_healthy_before_its_probes_have_results() -> None:
+    probed = making.resource("gpu", "/dev/gpu0", health=(Probe(check=OpenCheck()),))
+    decision, name, key = (
+        making.decision([probed], GPU),
+        "example.com/gpu",
+        ("gpu0", GPU[0].identity),
+    )
+
+    def state(results: Mapping[str, Any], error: str = "") -> State:
+        found = with_states(decision, {}, results, {name: error})
+        return found.lists[name].devices["gpu0"].state
+
+    assert state({}) is State.PROBING
+    assert state({name: {key: ()}}) is State.HEALTHY
+    assert state({name: {key: (probe_failed("hot"),)}}) is State.UNHEALTHY
+    assert state({name: {key: ()}}, "its CDI spec cannot be written") is State.UNHEALTHY
 
 
 def failing(*reasons: Reason) -> DeviceLists:

@@ -14,7 +14,7 @@ from genericdp.devices import decide as deciding
 from genericdp.devices.inventory import FoundFile, Look
 from genericdp.model import Inject, Resource, Selector, ValueKind, ValueSource
 from genericdp.template import parse
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.devices.known import ROOT, Known
@@ -239,18 +239,3 @@ def test_less_is_offered_and_nothing_to_others(
 
     again = lists_of(resources, machine(kinds, frozenset(), {}), after)
     assert offered(again) == offered(readable), "and all is as before once it can be read"
-
-
-@given(
-    names=st.lists(st.sampled_from(sorted(SELECTORS)), min_size=2, max_size=2),
-    unreadable=st.frozensets(st.tuples(st.sampled_from(PLACES), st.sampled_from(FACTS))),
-)
-def test_what_another_resource_has_stays_there(names: list[str], unreadable: Unreadable) -> None:
-    """The first could have it now for all that is known, and did not take it before."""
-    resources = resources_of([([name], []) for name in names])
-    readable = lists_of(resources, machine("aba", frozenset(), {}))
-    second = {offer for offer in offered(readable) if offer[0] == resources[1].name}
-    assume(second)
-    alone = lists_of(resources[1:], machine("aba", unreadable, {}))
-    after = lists_of(resources, machine("aba", unreadable, {}), readable)
-    assert second & offered(alone) <= offered(after)
