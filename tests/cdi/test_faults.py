@@ -15,7 +15,6 @@ from tests.test_daemon import GOOD, Place
 from tests.test_faults import CAN_MOUNT, MOUNT_NAMESPACE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from tests.test_daemon import Daemon
@@ -60,32 +59,40 @@ def raise_limit(daemon: Daemon, _: Path) -> None:
     resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, limits)
 
 
-@pytest.mark.parametrize(
-    ("launch", "why", "mend"),
-    [
-        pytest.param((*MOUNT_NAMESPACE, FULL), "no space left on device", make_room,
-                     marks=NOT_MOUNTED, id="full"),
-        pytest.param(("sh", "-c", 'ulimit -Sf 0; shift; exec "$0" "$@"'), "file too large",
-                     raise_limit, id="limited"),
-    ],
-)  # fmt: skip
+async def test_a_spec_that_cannot_be_brought_up_to_date_is_removed(place: Place) -> None:
+    """Its nodes may be those of other devices by now."""
+    directory = directory_of(place)
+    async with (
+        Kubelet(place.kubelet_directory) as kubelet,
+        place.daemon(f"--cdi-dir={directory}") as daemon,
+    ):
+        await kubelet.wait_for(lambda: kubelet.devices(NAME) == {"ttyUSB0": "Healthy"})
+        limits = (0, resource.RLIM_INFINITY)
+        resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, limits)
+        place.host.plug("ttyUSB1")
+        await kubelet.wait_for(lambda: [*kubelet.devices(NAME).values()] == ["Unhealthy"] * 2)
+        assert os.listdir(directory) == []
+        raise_limit(daemon, directory)
+        place.host.plug("ttyACM1", major=166)  # and everything is read again
+        await kubelet.wait_for(lambda: [*kubelet.devices(NAME).values()] == ["Healthy"] * 2)
+        assert os.listdir(directory) == [FILE]
+
+
+@NOT_MOUNTED
 async def test_a_directory_that_takes_no_spec_is_told_and_heals_without_a_restart(
     place: Place,
-    launch: tuple[str, ...],
-    why: str,
-    mend: Callable[[Daemon, Path], None],
 ) -> None:
-    directory = directory_of(place)
+    directory, launch = directory_of(place), (*MOUNT_NAMESPACE, FULL)
     async with (
         Kubelet(place.kubelet_directory) as kubelet,
         place.daemon(
             f"--cdi-dir={directory}", launch=(*launch, sys.executable, str(directory))
         ) as daemon,
     ):
-        assert why.lower() in (await daemon.says("Unhealthy")).lower()
+        assert "no space left on device" in (await daemon.says("Unhealthy")).lower()
         await kubelet.wait_for(lambda: kubelet.allocatable(OTHER) == 1)
         await kubelet.wait_for(lambda: kubelet.devices(NAME) == {"ttyUSB0": "Unhealthy"})
-        mend(daemon, directory)
+        make_room(daemon, directory)
         place.host.plug("ttyACM1", major=166)  # and everything is read again
         await kubelet.wait_for(lambda: kubelet.devices(NAME) == {"ttyUSB0": "Healthy"})
         inside = f"/proc/{daemon.process.pid}/root{directory}"

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from genericdp.devices.carry_over import missing
 from genericdp.devices.decide import decide
+from genericdp.devices.device import Member
 from genericdp.devices.held import Held, HeldDevice, Name
 from genericdp.devices.identity import HardwareIdentity
+from genericdp.devices.inventory import Identity
 from genericdp.model import ServedBy
 from genericdp.reasons import Code
 
@@ -92,3 +95,20 @@ def test_two_claims_of_one_device_hold_all_that_either_was_given() -> None:
         (merged,) = held
         assert merged.holders == {"g": ("claim g",), "g::1": ("claim g::1",)}
         assert held.of(HardwareIdentity(location="usb 2")) == [merged]
+
+
+@pytest.mark.parametrize(("now", "gone"), [(1, ["/dev/video1"]), (2, [])])
+def test_as_many_members_are_missing_as_have_not_come_back_to_a_place(
+    now: int, gone: list[str]
+) -> None:
+    """The kernel counts on, and nothing tells two members at one place apart."""
+    videos = [
+        Member(
+            key=f"char:{number}",
+            path=f"/dev/video{number}",
+            identity=Identity(inode=number),
+            hardware=HardwareIdentity(location="usb 1", part="video4linux"),
+        )
+        for number in range(4)
+    ]
+    assert [member.path for member in missing(videos[:2], videos[2 : 2 + now])] == gone

@@ -1,16 +1,18 @@
-"""Laws of what is offered: one owner of each ID and node, and no order changes anything."""
+"""Laws of what is offered: one owner of each ID and node, and no order changes an answer."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from genericdp.devices.allocation import edits
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.devices.making import decide, node, resource
+from tests.devices.making import decide, inject, node, resource
 
 if TYPE_CHECKING:
     from genericdp.devices.decide import DeviceLists
+    from genericdp.devices.inventory import FoundFile
 
 FILES = [node(f"/dev/{name}", (1, i), inode=i) for i, name in enumerate("abcdef")]
 
@@ -47,3 +49,15 @@ def _assert_incumbents_stay(before: DeviceLists, offers: DeviceLists, present: s
         for device_id, entry in offer.devices.items():
             if entry.is_healthy and entry.device.key in present:
                 assert offers[name].devices[device_id].device.key == entry.device.key
+
+
+@given(st.permutations(FILES))
+def test_devices_come_in_natural_order_whatever_the_order_of_the_request(
+    files: list[FoundFile],
+) -> None:
+    """ALL-1: a kubelet names them in random order."""
+    wanted = resource("x", "/dev/*", given=inject(env={"NAMES": "$(device.name)"}))
+    devices = decide([wanted], FILES)["example.com/x"].devices
+    given_edits = edits([*(devices[file.path[5:]].device for file in files), devices["a"].device])
+    assert given_edits.env == {"NAMES": "a,b,c,d,e,f"}
+    assert [node.host_path[5:] for node in given_edits.devices] == [*"abcdef"]

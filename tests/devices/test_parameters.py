@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from genericdp.devices.parameters import ParameterError, given_by
 from genericdp.model import Parameter, ParameterType
 from hypothesis import given
@@ -31,6 +32,15 @@ def test_whatever_is_written_gives_one_line_of_text_or_an_error(written: Any) ->
     assert all(text.isprintable() for text in found.values())
     assert int(found.get("count", "0")) in range(-5, 6)
     assert found.get("flag", "true") in {"true", "false"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("count", 6), ("count", -6), ("count", True), ("flag", 1), ("label", "a\nb"), ("label", 1)],
+)
+def test_what_is_not_allowed_is_refused(name: str, value: object) -> None:
+    with pytest.raises(ParameterError, match=f"parameter {name}: "):
+        given_by({**HEAD, "parameters": {name: value}}, DECLARED, DECLARED)
 
 
 @given(st.integers(-5, 5), st.booleans(), st.text())

@@ -74,6 +74,7 @@ SPOTS = {
     "NUMA alone": (spot(numa=(0,)), spot(numa=(0,)), D.NUMA_NODE),
     "one NUMA node of several": (spot(NEAR, (0, 1)), spot(AWAY, (1,)), D.NUMA_NODE),
     "the tree before NUMA": (spot((STICK,), (0,)), spot((f"{USB}/1-2",), (1,)), D.SWITCH),
+    "the tree, with one NUMA node": (spot((STICK,), (0,)), spot((f"{USB}/1-2",), (0,)), D.SWITCH),
     "members that come closest": (spot(FAR), spot(AWAY), D.DEVICE),
     "the one member that is close": (spot((*BESIDE, f"{GPU}.0")), spot((f"{GPU}.1",)), D.DEVICE),
     "linked": (spot(NEAR, link="0xd1e"), spot(AWAY, link="0xd1e"), D.DEVICE),
