@@ -13,7 +13,7 @@ import pytest
 from genericdp import __version__
 
 from tests.cluster.shipped import ROOT
-from tests.e2e.cluster.stick import Stick
+from tests.e2e.cluster.stick import stick
 from tests.getting_started import Block, block_of, blocks, files, missing_lines
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def node(cluster: Cluster) -> Iterator[None]:
     """Make the node's directories as on other nodes, and clean up what the page leaves."""
     kept = STATE.exists()
     try:
-        with cluster.linked("pod-resources"), Stick(SAYS):
+        with cluster.linked("pod-resources"), stick(SAYS):
             yield
     finally:
         cluster.kubectl("delete", "pod", "listen", "--now", "--ignore-not-found")

@@ -11,10 +11,10 @@ import pytest
 from genericdp import __version__
 
 from tests.cluster import shipped
-from tests.cluster.counted import Counted
 from tests.cluster.daemonset import NAMESPACE
 from tests.cluster.dra.pods import Pod, apply, container, delete, pod
 from tests.e2e.cluster import loop
+from tests.e2e.cluster.counted import Counted
 from tests.e2e.cluster.waiting import eventually
 from tests.e2e.real import OnKubelet, await_age, held
 from tests.e2e.scenarios import LOOP, START, OfNodes

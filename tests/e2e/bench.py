@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tests.e2e.cluster.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.e2e.cluster.daemon import Daemon
@@ -48,10 +48,6 @@ class Bench:
 
         what = f"{resources} are registered"
         eventually(lambda: min(registrations()), lambda found: found >= times, what=what)
-
-    def await_registrations(self, wanted: Mapping[str, int]) -> None:
-        """Wait until the kubelet has been asked so often to take each resource."""
-        eventually(self.node.registrations, wanted.__eq__, what=f"registrations: {wanted}")
 
     def await_count(self, resource: str, count: int) -> frozenset[str]:
         """Wait until the kubelet lists this many devices; give their ids."""

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from tests.e2e.bench import PREFIX
 from tests.e2e.cluster import loop
 from tests.e2e.cluster.connections import break_connections
+from tests.e2e.cluster.counted import Counted
 from tests.e2e.cluster.daemon import Daemon
 from tests.e2e.cluster.listing import CHECKPOINT, PodResources, lists
-from tests.e2e.cluster.sampling import Sampler
 from tests.e2e.cluster.sweep import DEVICE_PLUGINS, remove_device_plugins
 from tests.e2e.cluster.waiting import eventually
 from tests.e2e.scenarios import FUSE, LOOP, Calls, Given, holders_in
@@ -175,12 +175,16 @@ class OnKubelet:
 
     @asynccontextmanager
     async def never_without(self, wanted: Mapping[str, tuple[str, ...]]) -> AsyncIterator[None]:
-        ids = {name: frozenset(devices) for name, devices in wanted.items()}
-        with Sampler(self.resources, ids) as sampler:
+        def has_all() -> bool:
+            seen = self.resources.allocatable()
+            return all(
+                {*devices} <= seen.get(name, frozenset()) for name, devices in wanted.items()
+            )
+
+        counted = Counted(has_all)
+        with counted:
             yield
-            sampler.seconds_until_whole(time.monotonic())
-        gap = sampler.longest_gap()
-        assert gap == 0
+        assert counted.values == {True}
 
 
 class RealNode(OnKubelet):
@@ -266,7 +270,7 @@ class RealNode(OnKubelet):
         eventually(lambda: text in self._daemon.log(), what=f"log: {text}")
 
     @asynccontextmanager
-    async def second(self, config: str, *, kill: bool) -> AsyncIterator[None]:
+    async def second(self, config: str) -> AsyncIterator[None]:
         directory = self._directory / "second"
         directory.mkdir()
         with Daemon(self._program, directory, config, self.directory) as second:
@@ -275,4 +279,4 @@ class RealNode(OnKubelet):
                 lambda: "another instance of genericdp" in self._daemon.log(),
                 what="the first one says that it is not alone",
             )
-            (second.kill if kill else second.stop)()
+            second.kill()

@@ -231,9 +231,7 @@ class SimulatedNode:
         await self.daemon.log.says(text)
 
     @asynccontextmanager
-    async def second(
-        self, config: str, *, kill: bool
-    ) -> AsyncIterator[None]:  # there is not a process
+    async def second(self, config: str) -> AsyncIterator[None]:
         async with self.world.serving(config):
             yield
 

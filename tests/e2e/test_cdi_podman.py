@@ -1,18 +1,17 @@
-"""Devices for podman, without Kubernetes: CDI specs made once, or kept up to date."""
+"""Devices for podman, without Kubernetes, by CDI specs."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.e2e.cluster import loop
 from tests.e2e.cluster.sweep import MARK
-from tests.e2e.cluster.waiting import PATIENCE_SECONDS, eventually
+from tests.e2e.cluster.waiting import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,22 +68,6 @@ class Machine:
             check=False,
             timeout=PATIENCE_SECONDS,
         )
-
-    @contextmanager
-    def runs(self, *command: str | Path) -> Iterator[Path]:
-        """Run a program meanwhile; gives its log."""
-        log = self._directory / "program.log"
-        with (
-            log.open("wb") as file,
-            subprocess.Popen(
-                [*self._inside, *command], env=self._environment, stderr=file
-            ) as process,
-        ):
-            try:
-                yield log
-            finally:
-                process.terminate()
-        assert process.returncode == 0, log.read_text()
 
     def podman(self, user: str, device: str, script: str) -> subprocess.CompletedProcess[str]:
         """Run a shell in a container with a device."""
@@ -155,29 +138,3 @@ def test_podman_gives_the_devices_of_specs_that_were_generated(
         assert generated.returncode == 0, generated.stderr
         assert_can_use(machine, USB, 71)
         assert_can_use(machine, PCI, 72)
-
-
-def test_podman_gives_the_devices_of_specs_that_are_kept_true(
-    machine: Machine, program: Path, tmp_path: Path
-) -> None:
-    image, other = image_in(tmp_path, USB), image_in(tmp_path, PCI)
-
-    def await_listed(*names: str) -> None:
-        def found() -> set[str]:
-            words = machine.run(program, "cdi", "list").stdout.split()
-            return {word for word in words if word.startswith("example.com/")}
-
-        wanted = {f"example.com/image={name}" for name in names}
-        eventually(found, wanted.__eq__, what=f"the spec has {names}")
-
-    with machine.runs(program, "cdi", "watch", "--config", tmp_path / "config.yaml"):
-        with loop.plugged(70, image):
-            await_listed(USB)
-            assert_can_use(machine, USB, 70)
-        await_listed()
-        assert machine.podman("0:0", USB, LOOK).returncode != 0
-        # Its node is now that of another device.
-        with loop.plugged(70, other), loop.plugged(75, image):
-            await_listed(USB, PCI)
-            assert_can_use(machine, USB, 75)
-            assert_can_use(machine, PCI, 70)

@@ -20,11 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.e2e.bench import Bench
-    from tests.e2e.cluster.node import Node
-    from tests.e2e.cluster.numa import View
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kubelets(*NEWEST)]
-SINGLE, RESTRICTED = "single-numa-node", "restricted"
 PROCESSORS = ([0], [1])
 """Of each NUMA node."""
 NODES = {70: 0, 71: 1, 72: 1, 73: 1}
@@ -56,59 +53,44 @@ def config() -> str:
 
 
 @contextmanager
-def started(node: Node, policy: str, view: View) -> Iterator[None]:
-    """Start the kubelet with a policy on the machine that is made up."""
-    node.stop_kubelet()
-    node.start_kubelet(policy, view)
-    try:
-        yield
-    finally:
-        node.stop_kubelet()
-        node.start_kubelet()
-
-
-@contextmanager
 def aligned(bench: Bench, policy: str) -> Iterator[None]:
-    """Start the daemon there, too, with all loop devices plugged in."""
+    """Start kubelet and daemon on the machine that is made up, with all loop devices plugged in."""
     for number in NODES:
         loop.add(number)
     loops = {n: {"numa_node": str(NODES[n]), "link": LINKS[n]} for n in NODES}
     view = machine_in(bench.directory / "machine", PROCESSORS, loops)
     bench.daemon.stop()
-    with started(bench.node, policy, view):
-        bench.daemon.view = view
-        bench.daemon.start()
-        bench.await_listed(LINKED, *ALL)
+    bench.node.stop_kubelet()
+    bench.node.start_kubelet(policy, view)
+    bench.daemon.view = view
+    bench.daemon.start()
+    bench.await_listed(LINKED, *ALL)
+    try:
         yield
+    finally:
+        bench.node.stop_kubelet()
+        bench.node.start_kubelet()
 
 
-@pytest.mark.parametrize("policy", [SINGLE, RESTRICTED])
-def test_a_container_gets_the_devices_of_one_node_that_belong_together(
-    bench: Bench, policy: str
+def test_a_container_gets_the_devices_of_one_node_that_belong_together_or_none(
+    bench: Bench,
 ) -> None:
     """LAW-8, PRF-5: the kubelet says which node, the daemon which of its three devices."""
-    with aligned(bench, policy):
+    with aligned(bench, "single-numa-node"):
+        assert bench.pod("greedy", {LINKED: 4}).refusal() == REFUSAL
         pair = bench.pod("pair", {LINKED: 2})
         sight = pair.container().saw()
         assert bench.resources.held(pair.name) == {LINKED: {"loop71", "loop73"}}
         nodes = {path: sight.nodes[path] for path in ("/dev/linked0", "/dev/linked1")}
         assert nodes == {"/dev/linked0": "b 7 47", "/dev/linked1": "b 7 49"}
         assert sight.reads["/dev/linked1"] == "ok"
-
-        refusal = bench.pod("split", {LINKED: 2}).refusal()
-        assert refusal == REFUSAL
+        assert bench.pod("split", {LINKED: 2}).refusal() == REFUSAL
         for name in ("third", "fourth"):
             bench.pod(name, {LINKED: 1}).container()
 
 
-def test_more_than_one_node_holds_is_refused_where_one_must_do(bench: Bench) -> None:
-    with aligned(bench, SINGLE):
-        refusal = bench.pod("greedy", {LINKED: 4}).refusal()
-        assert refusal == REFUSAL
-
-
 def test_more_than_one_node_holds_is_given_where_as_few_as_possible_do(bench: Bench) -> None:
-    with aligned(bench, RESTRICTED):
+    with aligned(bench, "restricted"):
         greedy = bench.pod("greedy", {LINKED: 4})
         greedy.container()
         assert bench.resources.held(greedy.name) == {LINKED: ALL}

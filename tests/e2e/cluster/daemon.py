@@ -90,16 +90,6 @@ class Daemon:
         """End it as a crash does."""
         self._end(signal.SIGKILL)
 
-    def was_killed(self) -> bool:
-        """Show whether it has been killed by itself; then it can be started again."""
-        ended = self._process is not None and self._process.poll() is not None
-        if not ended:
-            return False
-        assert self._process is not None
-        assert self._process.returncode == -signal.SIGKILL, self.log()
-        self._process = None
-        return True
-
     def check_alive(self) -> None:
         """Fail if it has ended by itself."""
         ended = self._process is not None and self._process.poll() is not None

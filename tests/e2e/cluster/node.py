@@ -148,7 +148,10 @@ class Node:
         ``policy`` is its topology manager's, on the machine that it sees.
         """
         left = _socket()  # by one that was killed
-        kubelet = self.launch_kubelet(policy, view)
+        (self.directory / "kubelet.yaml").write_text(self._kubelet_config(policy))
+        flags = (f"{flag}={value}" for flag, value in self._kubelet_arguments().items())
+        command = (str(self._bin.kubelet / "kubelet"), *flags)
+        kubelet = self._launch("kubelet", *(view.command(*command) if view else command))
 
         def serves() -> bool:
             if kubelet.poll() is not None:
@@ -156,15 +159,6 @@ class Node:
             return _socket() not in {None, left}
 
         eventually(serves, what="the kubelet takes registrations")
-
-    def launch_kubelet(
-        self, policy: str = "none", view: View | None = None
-    ) -> subprocess.Popen[bytes]:
-        """Start it and wait for nothing; gives its process."""
-        (self.directory / "kubelet.yaml").write_text(self._kubelet_config(policy))
-        flags = (f"{flag}={value}" for flag, value in self._kubelet_arguments().items())
-        command = (str(self._bin.kubelet / "kubelet"), *flags)
-        return self._launch("kubelet", *(view.command(*command) if view else command))
 
     def _kubelet_config(self, policy: str) -> str:
         config = _KUBELET.format(

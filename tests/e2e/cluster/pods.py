@@ -131,16 +131,6 @@ class Pod:
             for device in resource["resources"]
         }
 
-    def admitted(self) -> dict[str, Any]:
-        """Wait until the kubelet has taken it, not yet until it runs; fails if it is refused."""
-
-        def taken(state: Mapping[str, Any]) -> bool:
-            if state.get("phase") == "Failed":
-                raise AssertionError(f"{self.name}: {state}")
-            return bool(state.get("containerStatuses"))
-
-        return eventually(self.state, taken, what=f"{self.name} is admitted")
-
     def container(self, restarts: int = 0) -> Container:
         """Wait until its container runs, after this many restarts."""
 
