@@ -63,6 +63,15 @@ def daemon(installed: DaemonSet, cluster: Cluster) -> DaemonPod:
     return installed.await_ready()
 
 
+@pytest.fixture
+def put_back(cluster: Cluster, installed: DaemonSet, daemon: DaemonPod) -> Iterator[None]:
+    """Leave the cluster with the base and the config it began with."""
+    yield
+    shipped.kustomize(cluster, START)
+    installed.await_rolled_out()
+    cluster.await_allocatable(FUSE, 3)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the ways to install, and the clusters, that a test's markers do not name.
@@ -87,9 +96,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show the pods next to a failure."""
+    """Show the pods, or what the daemon without a pod logged, next to a failure."""
     report = yield
-    daemonset = getattr(item, "funcargs", {}).get("installed")
-    if report.failed and daemonset is not None:
-        report.sections.append(("the daemon's pods", daemonset.described()))
+    given = getattr(item, "funcargs", {})
+    if report.failed and "installed" in given:
+        report.sections.append(("the daemon's pods", given["installed"].described()))
+    if report.failed and "installed_bench" in given:
+        report.sections.append(("the daemon's log", given["installed_bench"].daemon.log()))
     return report

@@ -46,23 +46,14 @@ class DaemonPod:
 
     def status(self) -> dict[str, Any]:
         """Give its state."""
-        found: dict[str, Any] = json.loads(self._answer("/status"))
+        text = eventually(lambda: self.get("/status"), lambda seen: seen[0] == 200, what="/status")
+        found: dict[str, Any] = json.loads(text[1])
         return found
 
     def resource(self, name: str) -> dict[str, Any]:
         """Give what its state says of a resource."""
-        (found,) = (
-            each_resource
-            for each_resource in self.status()["resources"]
-            if each_resource["name"] == name
-        )
+        (found,) = (entry for entry in self.status()["resources"] if entry["name"] == name)
         return dict(found)
-
-    def metric(self, name: str) -> float:
-        """Give the value of a series, named with its labels as /metrics writes it."""
-        lines = self._answer("/metrics").splitlines()
-        values = dict(line.rsplit(" ", 1) for line in lines if line[0] != "#")
-        return float(values[name])
 
     def await_reason(self, name: str, text: str) -> None:
         """Wait until a device of a resource is Unhealthy for a reason with this text."""
@@ -72,17 +63,6 @@ class DaemonPod:
             lambda reasons: any(text in reason for reason in reasons),
             what=f"{name} is Unhealthy: {text}",
         )
-
-    def await_not_ready(self, *names: str) -> None:
-        """Wait until ``/readyz`` says no and names these resources, of which one may be first."""
-        eventually(
-            lambda: self.get("/readyz"),
-            lambda seen: seen[0] == 503 and all(name in seen[1] for name in names),
-            what=f"/readyz says that the kubelet has none of {names}",
-        )
-
-    def _answer(self, path: str) -> str:
-        return eventually(lambda: self.get(path), lambda seen: seen[0] == 200, what=path)[1]
 
 
 class DaemonSet:
@@ -123,6 +103,11 @@ class DaemonSet:
         """Give what /proc reports the daemon's process."""
         text = Path(f"/proc/{self.process_id(pod)}/status").read_text()
         return dict(line.split(":\t", 1) for line in text.splitlines())
+
+    def mounts(self, pod: DaemonPod) -> dict[str, str]:
+        """Give how each path is mounted: ``ro`` or ``rw``."""
+        lines = Path(f"/proc/{self.process_id(pod)}/mounts").read_text().splitlines()
+        return {words[1]: words[3].split(",")[0] for words in map(str.split, lines)}
 
     def await_logged(self, text: str) -> None:
         """Wait until the pod has logged a string, which the runtime writes down after a moment."""

@@ -12,6 +12,7 @@ from genericdp import __version__
 
 from tests.cluster.daemonset import NAMESPACE
 from tests.e2e.cluster.image import architecture
+from tests.e2e.scenarios import FUSE, HEAD
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +28,12 @@ FILE = "genericdp.yaml"
 _NAME = "docker.io/library/genericdp"
 OTHER_TAG = f"{__version__}-again"
 """The same image by another name: an update that changes nothing else."""
+
+
+def single(*more: str) -> str:
+    """Give a config of three shares of /dev/fuse and nothing else, but for more lines of it."""
+    lines = (f"  - name: {FUSE}", "    match: [{path: /dev/fuse}]", "    replicas: 3", *more)
+    return HEAD + "\n".join(lines) + "\n"
 
 
 def load_image(cluster: Cluster, directory: Path) -> None:

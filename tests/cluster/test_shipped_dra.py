@@ -1,18 +1,23 @@
-"""Resources served by DRA from the shipped pod, which reaches the API server with its own token."""
+"""Resources served by DRA from shipped pods, which reach the API server with their own token."""
 
 from __future__ import annotations
 
+import json
+import shutil
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 from genericdp.settings import DRIVER
 
 from tests.cluster import shipped
 from tests.cluster.daemonset import NAMESPACE, DaemonSet
-from tests.cluster.dra.pods import Pod, apply, claim, container, delete, pod, request
+from tests.cluster.dra.pods import Pod, apply, claim, delete, request, user
 from tests.deploy.rendering import with_components
 from tests.e2e.cluster import loop
+from tests.e2e.cluster.node import NODE_NAME
 from tests.e2e.cluster.waiting import eventually
 from tests.e2e.scenarios import HEAD
 
@@ -33,10 +38,18 @@ CONFIG = f"""\
     inject:
       devices: [{{path: $(device.path)}}]
 """
+IS_61 = f'device.attributes["{DRIVER}"].number == 61'
 OURS = (
     "clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings",
     "--selector=app.kubernetes.io/name=genericdp",
 )
+KIT = shipped.ROOT / "examples/driver"
+OF_THE_KIT = {
+    "match": [{"path": "/dev/loop72"}],
+    "attributes": {"firmware": {"version": "1.2.0"}},
+    "inject": {"devices": [{"path": "$(device.path)"}]},
+    "health": [],
+}
 
 
 @pytest.fixture(scope="module", params=["kustomize", "helm"])
@@ -54,7 +67,7 @@ def installed_dra(
             shipped.kustomize(cluster, CONFIG, of=component)
         installed = DaemonSet(cluster)
         # Until a minute after its start, a kubelet does not know what pods hold.
-        eventually(lambda: devices(cluster), ["loop61"].__eq__, what="a slice")
+        await_offered(cluster, {DRIVER: ["loop61"]})
         installed.await_ready()
         words = ("exec", "daemonset/genericdp", "--", "genericdp", "deviceclasses")
         classes = cluster.kubectl("-n", NAMESPACE, *words, "--config=/etc/genericdp")
@@ -72,26 +85,20 @@ def installed_dra(
 
 
 def slices(cluster: Cluster) -> list[dict[str, Any]]:
-    """Give those of the disks."""
-    found = cluster.api.items("/apis/resource.k8s.io/v1/resourceslices")
-    return [match for match in found if match["spec"]["pool"]["name"].endswith(f"/{DISK}")]
+    return cluster.api.items("/apis/resource.k8s.io/v1/resourceslices")
 
 
-def devices(cluster: Cluster) -> list[str]:
-    """Give the disks on offer."""
-    return [
-        device["name"]
-        for slice_ in slices(cluster)
-        for device in slice_["spec"].get("devices") or ()
-    ]
+def await_offered(cluster: Cluster, wanted: dict[str, list[str]]) -> None:
+    """Wait until slices have these devices of drivers, and no others."""
 
+    def offered() -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for slice_ in slices(cluster):
+            names = [device["name"] for device in slice_["spec"].get("devices") or ()]
+            found.setdefault(slice_["spec"]["driver"], []).extend(names)
+        return found
 
-def user(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Give a claim of the disk and a pod with it, both of a name."""
-    is_61 = f'device.attributes["{DRIVER}"].number == 61'
-    disk = request("disk", "shipped-disk.example.com", is_61)
-    main = container(claims=[{"name": "disk"}])
-    return claim(name, disk), pod(name, main, claims={"disk": {"resourceClaimName": name}})
+    eventually(offered, wanted.__eq__, what=f"slices of {wanted}")
 
 
 def test_the_process_has_no_capability_and_writes_only_where_dra_has_to(
@@ -100,8 +107,7 @@ def test_the_process_has_no_capability_and_writes_only_where_dra_has_to(
     running = installed_dra.await_ready()
     says = installed_dra.kernel_says(running)
     assert {says[f"Cap{kind}"] for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb")} == {"0" * 16}
-    lines = Path(f"/proc/{installed_dra.process_id(running)}/mounts").read_text().splitlines()
-    mounts = {words[1]: words[3].split(",")[0] for words in map(str.split, lines)}
+    mounts = installed_dra.mounts(running)
     assert {mounts[path] for path in ("/", "/etc/cdi", "/var/lib/kubelet/pod-resources")} == {"ro"}
     writable = {path for path, how in mounts.items() if how == "rw"}
     assert {path for path in writable if path.startswith(("/etc/c", "/run", "/var"))} == {
@@ -115,10 +121,11 @@ def test_a_pod_with_a_claim_has_its_device_through_an_update(
     cluster: Cluster, installed_dra: DaemonSet
 ) -> None:
     first = installed_dra.await_ready()
-    apply(cluster, *user("holder"))
+    made = user(claim("holder", request("disk", "shipped-disk.example.com", IS_61)))
+    apply(cluster, *made)
     holder = Pod(cluster, "holder")
     holder.await_running()
-    assert [path for path in holder.saw().nodes if "loop" in path] == ["/dev/loop61"]
+    assert holder.disk() == "loop61"
     had, before = holder.containers(), versions(cluster)
     image = f"genericdp=genericdp:{shipped.OTHER_TAG}"
     cluster.kubectl("-n", NAMESPACE, "set", "image", "daemonset/genericdp", image)
@@ -134,7 +141,7 @@ def test_a_pod_with_a_claim_has_its_device_through_an_update(
     assert versions(cluster) == before, "it takes over the ResourceSlices as they are"
     eventually(lambda: second.status()["claims"], (1).__eq__, what="it knows the claim")
     assert holder.containers() == had
-    delete(cluster, *user("holder"))
+    delete(cluster, *made)
     eventually(lambda: second.status()["claims"], (0).__eq__, what="the claim is unprepared")
     assert list(cluster.cdi_directory.glob("genericdp*")) == []
 
@@ -142,3 +149,50 @@ def test_a_pod_with_a_claim_has_its_device_through_an_update(
 def versions(cluster: Cluster) -> list[str]:
     """Give that of each slice: another one once it has been written."""
     return [slice_["metadata"]["resourceVersion"] for slice_ in slices(cluster)]
+
+
+@pytest.mark.parametrize("installed_dra", ["helm"], indirect=True)
+def test_the_driver_of_the_kit_serves_the_same_node_and_can_end(
+    cluster: Cluster, installed_dra: DaemonSet, tmp_path: Path
+) -> None:
+    loop.add(72)
+    (wanted,) = next(yaml.safe_load_all((KIT / "pod.yaml").read_text()))["spec"]["spec"]["devices"][
+        "requests"
+    ]
+    with kit(cluster, tmp_path):
+        await_offered(cluster, {DRIVER: ["loop61"], "acme.example": ["loop72"]})
+        card = {"name": "device", "exactly": wanted["exactly"]}
+        disk = request("device", "shipped-disk.example.com")
+        made = (*user(claim("disk", disk)), *user(claim("card", card)))
+        apply(cluster, *made)
+        for name, device in (("disk", "loop61"), ("card", "loop72")):
+            pod = Pod(cluster, name)
+            pod.await_running()
+            assert pod.disk() == device
+        delete(cluster, *made)
+    # The kubelet deletes those of the driver that has ended.
+    await_offered(cluster, {DRIVER: ["loop61"]})
+
+
+@contextmanager
+def kit(cluster: Cluster, directory: Path) -> Iterator[None]:
+    """Install it as its README says, with a disk as the card."""
+    chart = shutil.copytree(KIT, directory / "driver")
+    shutil.copytree(shipped.CHART, chart / "charts/genericdp")
+    config = yaml.safe_load((chart / "config/driver.yaml").read_text())
+    config["resources"][0] |= OF_THE_KIT
+    (chart / "config/driver.yaml").write_text(json.dumps(config))
+    policy = yaml.safe_load((chart / "policy.yaml").read_text())
+    policy["devices"] = {"paths": ["/dev/loop72"], "block": True}
+    (chart / "policy.yaml").write_text(json.dumps(policy))
+    cluster.kubectl("label", "node", NODE_NAME, "acme.example/card=true")
+    image = ("--set", "genericdp.image.repository=genericdp")
+    where = ("--namespace", "acme-driver")
+    cluster.helm("install", "acme-driver", str(chart), "--create-namespace", *image, *where)
+    try:
+        yield
+    finally:
+        cluster.helm("uninstall", "acme-driver", "--wait", "--timeout=300s", *where)
+        cluster.kubectl("delete", "namespace", "acme-driver", "--timeout=300s")
+        cluster.kubectl("label", "node", NODE_NAME, "acme.example/card-")
+        shutil.rmtree("/var/lib/acme-driver")

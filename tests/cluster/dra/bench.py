@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-import subprocess
+import urllib.request
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from genericdp.kubelet.podresources import list_pods, pods_in
-
 from tests.cluster.dra.audit import Audit
 from tests.cluster.dra.pods import Pod, apply, delete
-from tests.e2e.cluster.waiting import PATIENCE_SECONDS, eventually
+from tests.e2e.cluster.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from tests.cluster.cluster import Cluster
@@ -66,36 +63,30 @@ class Bench:
 
     def await_devices(self, resource: str, *names: str) -> None:
         """Wait until exactly these are offered."""
-        self.await_offer(resource, frozenset(names))
+        self._await_offer(resource, {*names}.__eq__, f"{resource}: {names}")
 
     def await_count(self, resource: str, count: int) -> None:
         """Wait until this many are offered."""
-        self.await_offer(resource, count)
+        self._await_offer(resource, lambda names: len(names) == count, f"{count} of {resource}")
 
-    def await_forgotten(self, *resources: str) -> None:
-        """Wait until slices have no device of these, not even one with a taint."""
-        eventually(
-            lambda: [
-                device["name"]
-                for resource in resources
-                for slice_ in self.slices(resource)
-                for device in slice_["spec"].get("devices") or ()
-            ],
-            [].__eq__,
-            what=f"no device of {', '.join(resources)}",
-        )
-
-    def await_offer(self, resource: str, wanted: frozenset[str] | int) -> None:
-        """Wait until these, or this many, are offered."""
-
-        def offered() -> frozenset[str]:
+    def _await_offer(self, resource: str, is_wanted: Callable[[set[str]], bool], what: str) -> None:
+        def offered() -> set[str]:
             self.daemon.check_alive()
-            return frozenset(self.devices(resource))
+            return {*self.devices(resource)}
 
-        def is_wanted(names: frozenset[str]) -> bool:
-            return (len(names) if isinstance(wanted, int) else names) == wanted
+        eventually(offered, is_wanted, what=what)
 
-        eventually(offered, is_wanted, what=f"{resource}: {wanted}")
+    def await_pool(self, resource: str, count: int) -> None:
+        """Wait until slices have this many devices, with taints too, and all are written."""
+
+        def is_so(slices: list[dict[str, Any]]) -> bool:
+            pools = [slice_["spec"]["pool"] for slice_ in slices]
+            devices = [slice_["spec"].get("devices") or [] for slice_ in slices]
+            return sum(map(len, devices)) == count and all(
+                pool == pools[0] | {"resourceSliceCount": len(pools)} for pool in pools
+            )
+
+        eventually(lambda: self.slices(resource), is_so, what=f"the pool of {resource}")
 
     def slice_uids(self, resource: str) -> set[str]:
         """Give the UIDs of the slices of a resource."""
@@ -125,12 +116,6 @@ class Bench:
         results = self.claim(name)["status"]["allocation"]["devices"]["results"]
         return [result["device"] for result in results]
 
-    def used(self) -> set[tuple[str, str]]:
-        """Give namespace and name of the claims that pods use, as the kubelet lists them."""
-        socket = self.cluster.directory / "kubelet/pod-resources/kubelet.sock"
-        answer = asyncio.run(list_pods(socket, timeout_seconds=PATIENCE_SECONDS))
-        return {claim for pod in pods_in(answer) for claim in pod.claims}
-
     def prepared(self) -> set[str]:
         """Give the UIDs of the claims that the daemon has a record of."""
         return {path.stem for path in (self.state / "claims").glob("*.json")}
@@ -140,30 +125,16 @@ class Bench:
         found = self.cluster.cdi_directory.glob("genericdp-claim_*.json")
         return {path.stem.rpartition("_")[2] for path in found}
 
-    def spec_of(self, uid: str) -> Path:
-        """Give the file from which containers get the devices of a claim."""
-        return self.cluster.cdi_directory / f"genericdp-claim_{DRIVER}_{uid}.json"
-
     def await_unprepared(self) -> None:
         """Wait until no claim is prepared."""
         eventually(self.prepared, lambda uids: not uids, what="no records")
         assert self.specs() == set()
 
-    def ask(self, *words: str) -> str:
-        """Run another command of genericdp; give what it prints."""
-        command = (*self.daemon.program, *words)
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
     def status(self) -> dict[str, Any]:
         """Give the state of the daemon."""
-        found: dict[str, Any] = json.loads(self.ask("status", f"--address={ADDRESS}", "-o", "json"))
-        return found
-
-    def complaints(self, name: str) -> list[str]:
-        """Give what the events of a pod say."""
-        of_pod = f"fieldSelector=involvedObject.name%3D{name}"
-        found = self.cluster.api.items(f"/api/v1/namespaces/default/events?{of_pod}")
-        return [match.get("message") or "" for match in found]
+        with urllib.request.urlopen(f"http://{ADDRESS}/status", timeout=30) as answer:
+            found: dict[str, Any] = json.load(answer)
+            return found
 
     def hooks(self) -> list[str]:
         """Give which hooks ran, with the device's id: ``allocate loop61``."""

@@ -8,11 +8,7 @@ from tests.e2e.scenarios import HEAD
 
 FUSE = "example.com/fuse"
 DISK = "example.com/disk"
-COUNTED = "example.com/counted"
-"""By the device plugin."""
 MANY = "example.com/many"
-IMAGE = "example.com/image"
-"""Of loop devices that are what is behind them."""
 STICK = "example.com/stick"
 """A pod is evicted from one that fails."""
 PART = "example.com/part"
@@ -44,20 +40,6 @@ _CONFIG = """\
     hooks:
       allocate: {exec: {command: [/bin/sh, -c, 'echo allocate "$0" >>SCRATCH/hooks', $(device.id)]}}
       release: {exec: {command: [/bin/sh, -c, 'echo release "$0" >>SCRATCH/hooks', $(device.id)]}}
-  - name: example.com/counted
-    match:
-      - path: /dev/loop7[0-3]
-    forgetAfterSeconds: 2
-  - name: example.com/image
-    servedBy: dra
-    match:
-      - path: /dev/loop7[5-9]
-    forgetAfterSeconds: 2
-    values:
-      file: {text: $(attribute.loop/backing_file), regex: "image-(.*)"}
-    id: $(value.file)
-    inject:
-      devices: [{path: $(device.path), containerPath: /dev/image}]
   - name: example.com/stick
     servedBy: dra
     unhealthyTaint: NoExecute

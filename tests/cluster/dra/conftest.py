@@ -13,13 +13,13 @@ import pytest
 
 from tests.cluster.dra.account import account
 from tests.cluster.dra.bench import ADDRESS, DRIVER, Bench
-from tests.cluster.dra.configs import DISK, FUSE, IMAGE, MANY, PART, STICK, config
+from tests.cluster.dra.configs import DISK, FUSE, MANY, PART, STICK, config
 from tests.e2e.cluster import loop
 from tests.e2e.cluster.daemon import Daemon
 from tests.e2e.cluster.sweep import DEVICE_PLUGINS
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Iterator
 
     from tests.cluster.cluster import Cluster
 
@@ -46,7 +46,7 @@ def installed_bench(cluster: Cluster) -> Iterator[Bench]:
         # kubelet's start that no pod has such devices through a device plugin.
         state = cluster.directory / "kubelet/plugins" / DRIVER
         state.mkdir(parents=True, exist_ok=True)
-        served = {"version": 1, "resources": [FUSE, DISK, MANY, IMAGE, PART, STICK]}
+        served = {"version": 1, "resources": [FUSE, DISK, MANY, PART, STICK]}
         (state / "served.json").write_text(json.dumps(served))
         with daemon:
             words = (str(program), "deviceclasses", "--config", str(directory / "config.yaml"))
@@ -63,19 +63,16 @@ def bench(installed_bench: Bench) -> Bench:
     """Give what all tests share, without a claim and without loop devices."""
     loop.remove_all()
     installed_bench.await_unprepared()
-    installed_bench.await_forgotten(DISK, IMAGE, STICK, PART)
+    for resource in (DISK, STICK, PART):
+        installed_bench.await_pool(resource, 0)
     (installed_bench.directory / "hooks").unlink(missing_ok=True)
     return installed_bench
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item,
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show what the daemon logged next to a failure."""
-    report = yield
-    bench = getattr(item, "funcargs", {}).get("installed_bench")
-    # At the end of the session its directory is missing.
-    if report.failed and bench is not None and bench.directory.exists():
-        report.sections.append(("the daemon's log", bench.daemon.log()))
-    return report
+@pytest.fixture
+def disks(bench: Bench) -> Bench:
+    """Plug in three."""
+    for number in (61, 62, 63):
+        loop.add(number)
+    bench.await_devices(DISK, "loop61", "loop62", "loop63")
+    return bench

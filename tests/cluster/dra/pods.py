@@ -27,12 +27,12 @@ def request(name: str, device_class: str, expression: str = "", **more: object) 
     return {"name": name, "exactly": exactly}
 
 
-def claim(name: str, *requests: Manifest, namespace: str = "default") -> Manifest:
+def claim(name: str, *requests: Manifest) -> Manifest:
     """Give a claim with these requests."""
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
-        "metadata": {"name": name, "namespace": namespace},
+        "metadata": {"name": name, "namespace": "default"},
         "spec": {"devices": {"requests": list(requests)}},
     }
 
@@ -61,6 +61,13 @@ def container(
         "command": ["/bin/busybox", "sh", "/bin/look", *(["once"] if once else [])],
         "resources": resources,
     }
+
+
+def user(claimed: Manifest, name: str = "") -> tuple[Manifest, Manifest]:
+    """Give a claim, and a pod whose container gets all of it; by default, both have one name."""
+    called: str = claimed["metadata"]["name"]
+    main = container(claims=[{"name": "devices"}])
+    return claimed, pod(name or called, main, claims={"devices": {"resourceClaimName": called}})
 
 
 class Pod:
@@ -138,6 +145,11 @@ class Pod:
                 what=f"{container} of {self.name} has looked around",
             )
         )
+
+    def disk(self) -> str:
+        """Give the one loop device that its container sees, by its name."""
+        (disk,) = (node.removeprefix("/dev/") for node in self.saw().nodes if "loop" in node)
+        return disk
 
     def containers(self) -> dict[str, int]:
         """Give the first process of each container that runs, by the container's name."""
