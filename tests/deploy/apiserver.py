@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import os
 import socket
-import ssl
 import subprocess
-import time
-import urllib.error
-import urllib.request
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from tests.deploy.rendering import tool
+from tests.e2e.cluster.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,19 +19,18 @@ if TYPE_CHECKING:
     from tests.deploy.rendering import Manifest
 
 TOKEN = "of-the-admin"
-START_SECONDS = 180
 
 
 class ApiServer:
     """Speaks to a server by kubectl."""
 
     def __init__(self, kubectl: Path, kubeconfig: Path) -> None:
-        self._kubeconfig = kubeconfig
+        self.kubeconfig = kubeconfig
         self._command = [str(kubectl), f"--kubeconfig={kubeconfig}"]
         self._environment = os.environ | {"HOME": str(kubeconfig.parent)}
 
     def refusals(self, manifests: Sequence[Manifest], *how: str) -> str:
-        """Give what it says against these manifests: nothing, if it would take them."""
+        """Apply these; give what it says against them: nothing, if it takes them."""
         return self.refusal("apply", "--server-side", *how, "-f", "-", given=manifests)
 
     def refusal(self, *arguments: str, given: Sequence[Manifest] = ()) -> str:
@@ -49,14 +45,6 @@ class ApiServer:
         ended = self._run(*arguments)
         assert ended.returncode == 0, ended.stderr
         return ended.stdout
-
-    def kubeconfig_of(self, token: str, directory: Path) -> Path:
-        """Write a kubeconfig with another token."""
-        content = json.loads(self._kubeconfig.read_text())
-        content["users"][0]["user"] = {"token": token}
-        path = directory / "kubeconfig"
-        path.write_text(json.dumps(content))
-        return path
 
     def _run(self, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -93,8 +81,14 @@ def serving(directory: Path) -> Iterator[ApiServer]:
             "--endpoint-reconciler-type=none", "--allow-privileged=true",
             "--enable-admission-plugins=NodeRestriction",
         )  # fmt: skip
-        _await_ready(running, secure, directory / "kube-apiserver.log")
-        yield ApiServer(kubectl, _kubeconfig(directory, secure))
+        api = ApiServer(kubectl, _kubeconfig(directory, secure))
+
+        def refusal() -> str:
+            assert running.poll() is None, (directory / "kube-apiserver.log").read_text()[-5000:]
+            return api.refusal("get", "--raw", "/readyz")
+
+        eventually(refusal, "".__eq__, what="the API server is ready")
+        yield api
 
 
 def _free_ports(count: int) -> list[int]:
@@ -113,25 +107,6 @@ def _launch(
     stack.callback(running.wait)
     stack.callback(running.kill)  # there is nothing to keep
     return running
-
-
-def _await_ready(running: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    # It makes its own certificate.
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    asked = urllib.request.Request(
-        f"https://127.0.0.1:{port}/readyz", headers={"Authorization": f"Bearer {TOKEN}"}
-    )
-    until = time.monotonic() + START_SECONDS
-    while running.poll() is None and time.monotonic() < until:
-        try:
-            with urllib.request.urlopen(asked, context=context, timeout=10):
-                return
-        except OSError as error:
-            if isinstance(error, urllib.error.HTTPError):
-                error.close()
-            time.sleep(0.2)  # noqa: TID251 -- polls what has no event
-    raise AssertionError(f"the API server does not begin:\n{log.read_text()[-5000:]}")
 
 
 def _kubeconfig(directory: Path, port: int) -> Path:

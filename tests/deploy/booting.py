@@ -6,11 +6,12 @@ import json
 import os
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
+
+from tests.e2e.cluster.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,17 +60,15 @@ class Machine:
 
     def await_line(self, *texts: str, times: int = 1) -> None:
         """Wait until the service has logged something, or one of several strings, so often."""
-        deadline = time.monotonic() + 180
-        while sum(map(self.journal().count, texts)) < times:
-            assert time.monotonic() < deadline, f"no {texts!r} in:\n{self.journal()}"
-            time.sleep(0.1)  # noqa: TID251 -- polls what has no event
+        eventually(
+            self.journal,
+            lambda lines: sum(map(lines.count, texts)) >= times,
+            what=f"{texts!r} in the journal",
+        )
 
     def await_spec(self, path: str, nodes: list[str]) -> None:
         """Wait until a CDI spec defines these device nodes; with none it is not there."""
-        deadline = time.monotonic() + 180
-        while (found := self._nodes(path)) != nodes:
-            assert time.monotonic() < deadline, f"{path} has {found}:\n{self.journal()}"
-            time.sleep(0.1)  # noqa: TID251 -- polls what has no event
+        eventually(lambda: self._nodes(path), nodes.__eq__, what=path)
 
     def _nodes(self, path: str) -> list[str]:
         text = self.run("cat", path, check=False)
@@ -99,19 +98,8 @@ def booted(directory: Path) -> Iterator[Machine]:
             (root / "etc/systemd/system" / unit).symlink_to("/dev/null")
         init = ["/lib/systemd/systemd", "--unit=basic.target"]
         how = ["--systemd=always", "--cgroupns=private", "--network=none", *RIGHTS, *LIMITS]
-        command = [
-            "podman",
-            "run",
-            "-d",
-            "--rm",
-            "--name",
-            name,
-            *how,
-            "--rootfs",
-            str(root),
-            *init,
-        ]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=300)
+        command = ["podman", "run", "-d", "--rm", "--name", name, *how, "--rootfs", str(root)]
+        subprocess.run([*command, *init], check=True, stdout=subprocess.DEVNULL, timeout=300)
         machine = Machine(name, root)
         machine.run("systemctl", "is-system-running", "--wait", check=False)
         yield machine

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-
-from tests.deploy.chartvalues import VALUES
+from genericdp import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
 ROOT = Path(__file__).parents[2]
 KUSTOMIZE = ROOT / "deploy/kustomize"
@@ -23,6 +22,14 @@ CHART = ROOT / "deploy/helm/genericdp"
 MONITORING = CHART / "monitoring"
 
 Manifest = dict[str, Any]
+
+ENTRIES: list[dict[str, Any]] = yaml.safe_load(
+    Path(__file__).with_name("becomes.yaml").read_text().replace("VERSION", __version__)
+)
+"""What is rendered, and what it has to become: the file says how to read it."""
+VALUES: dict[str, Manifest] = {
+    entry["name"]: entry["values"] for entry in ENTRIES if "name" in entry
+}
 
 
 def found_tool(name: str) -> Path | None:
@@ -40,12 +47,6 @@ def tool(name: str) -> Path:
     if found is None:
         pytest.skip(f"no {name}: tests/e2e/cluster/build compiles it, or put one on PATH")
     return found
-
-
-def kustomizations() -> dict[str, Path]:
-    """Give the directory of everything that can be applied by itself: base and overlays."""
-    overlays = sorted(path.parent for path in KUSTOMIZE.glob("overlays/*/kustomization.yaml"))
-    return {"base": KUSTOMIZE / "base"} | {directory.name: directory for directory in overlays}
 
 
 def components() -> dict[str, Path]:
@@ -71,38 +72,43 @@ def with_components(directory: Path, names: Iterable[str]) -> Path:
     return directory
 
 
-def render_kustomize(kubectl: Path, directory: Path) -> list[Manifest]:
+def render_kustomize(directory: Path) -> list[Manifest]:
     """Give what ``kubectl apply -k`` would send."""
-    return _manifests([str(kubectl), "kustomize", str(directory)])
+    return _manifests([str(tool("kubectl")), "kustomize", str(directory)])
 
 
-def render_helm(
-    helm: Path,
-    values: Mapping[str, Any] | None = None,
-    *,
-    arguments: Sequence[str] = (),
-    chart: Path = CHART,
-) -> list[Manifest]:
+def render_helm(values: Mapping[str, Any] | None = None, *, chart: Path = CHART) -> list[Manifest]:
     """Give what ``helm install genericdp`` would send with these values."""
-    command = [str(helm), "template", "genericdp", str(chart), "--namespace", "genericdp"]
+    command = [str(tool("helm")), "template", "genericdp", str(chart), "--namespace=genericdp"]
     # A helm that was built without a release's version takes the cluster for an old one.
-    command += ["--kube-version", "1.37.0", "--values", "-", *arguments]
+    command += ["--kube-version=1.37.0", "--values=-"]
     # As JSON: PyYAML leaves strings bare that Helm would read as numbers (1e10).
     return _manifests(command, json.dumps(dict(values or {})))
 
 
-def everything(kubectl: Path, helm: Path, directory: Path) -> dict[str, list[Manifest]]:
-    """Give all that is shipped, by what makes it; ``directory`` is one to write to.
+def title(entry: Manifest) -> str:
+    """Say what an entry is about."""
+    if "overlay" in entry:
+        return f"kustomize {entry['overlay']}"
+    if "components" in entry:
+        return f"components {' '.join(entry['components'])}"
+    return f"helm {entry.get('name') or json.dumps(entry['values'])[:60]}"
 
-    What only a cluster with the Prometheus operator takes is of the group monitoring.coreos.com.
-    """
-    made = {
-        f"kustomize {name}": render_kustomize(kubectl, path)
-        for name, path in kustomizations().items()
-    }
-    together = with_components(directory, components())
-    made["kustomize components"] = render_kustomize(kubectl, together)
-    return made | {f"helm {name}": render_helm(helm, values) for name, values in VALUES.items()}
+
+def render(entry: Manifest, directory: Path) -> list[Manifest]:
+    """Render an entry; ``directory`` is one to write to."""
+    if "values" in entry:
+        return render_helm(entry["values"])
+    if "components" in entry:
+        return render_kustomize(with_components(directory, entry["components"]))
+    overlay = entry["overlay"]
+    return render_kustomize(KUSTOMIZE / (overlay if overlay == "base" else f"overlays/{overlay}"))
+
+
+def everything(directory: Path) -> dict[str, list[Manifest]]:
+    """Give all that is shipped, and the chart with all values that have a name."""
+    shipped = [entry for entry in ENTRIES if "values" not in entry or "name" in entry]
+    return {title(entry): render(entry, directory) for entry in shipped}
 
 
 class RenderingError(Exception):

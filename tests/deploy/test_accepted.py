@@ -3,49 +3,25 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 from genericdp.cli import main
 
-from tests.deploy.apiserver import ApiServer, serving
-from tests.deploy.chartvalues import VALUES
-from tests.deploy.rendering import (
-    KUSTOMIZE,
-    Manifest,
-    everything,
-    kustomizations,
-    of_kind,
-    tool,
-)
+from tests.deploy.rendering import CHART, ROOT, Manifest, only, render_helm, with_components
 from tests.e2e.cluster.waiting import eventually
 from tests.getting_started import files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.deploy.apiserver import ApiServer
 
 pytestmark = pytest.mark.deploy
 
-ROOT = Path(__file__).parents[2]
-NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "genericdp"}}
-ACCOUNT = {
-    "apiVersion": "v1",
-    "kind": "ServiceAccount",
-    "metadata": {"name": "genericdp", "namespace": "genericdp"},
-}
-PODS = [f"kustomize {name}" for name in kustomizations()]
-HOST_PATHS = 'hostPath volumes (volumes "device-plugins", "dev", "sys", "udev")'
-WHAT_BASELINE_SAYS = {
-    "base": [HOST_PATHS],
-    "policy": [HOST_PATHS],
-    "tools": [HOST_PATHS],
-    "privileged-probes": [HOST_PATHS, "privileged (container"],
-    "selinux": [HOST_PATHS, "seLinuxOptions"],
-    "host-network": ["host namespaces", HOST_PATHS, "hostPort", "probe or lifecycle host"],
-}
-
+KIT = ROOT / "examples/driver"
+TRIED = ("--dry-run=server", "--validate=strict")
 
 # What we use of the Prometheus operator's kinds, and not a field more.
 TEXT: dict[str, Any] = {"type": "string"}
@@ -71,17 +47,12 @@ OPERATOR = {
 
 
 @pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    definitions = [_definition(kind, spec) for kind, spec in OPERATOR.items()]
-    with serving(tmp_path_factory.mktemp("api")) as server:
-        assert server.refusals([NAMESPACE, ACCOUNT, *definitions]) == ""
-        plurals = ",".join(f"{kind.lower()}s" for kind in OPERATOR)
-        eventually(
-            lambda: server.refusal("get", plurals, "-o", "json"),
-            "".__eq__,
-            what="the kinds are served",
-        )
-        yield server
+def operator(api: ApiServer) -> ApiServer:
+    """Have the server know the kinds of the Prometheus operator."""
+    assert api.refusals([_definition(kind, spec) for kind, spec in OPERATOR.items()]) == ""
+    plurals = ",".join(f"{kind.lower()}s" for kind in OPERATOR)
+    eventually(lambda: api.refusal("get", plurals, "-o", "json"), "".__eq__, what=plurals)
+    return api
 
 
 def _definition(kind: str, spec: dict[str, Any]) -> Manifest:
@@ -97,19 +68,15 @@ def _definition(kind: str, spec: dict[str, Any]) -> Manifest:
     }
 
 
-@pytest.fixture(scope="module")
-def shipped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Manifest]]:
-    return everything(tool("kubectl"), tool("helm"), tmp_path_factory.mktemp("components"))
-
-
-@pytest.mark.parametrize(
-    "name", [*PODS, "kustomize components", *(f"helm {name}" for name in VALUES)]
-)
-def test_every_manifest_is_taken(
-    name: str, api: ApiServer, shipped: dict[str, list[Manifest]]
+def test_every_manifest_is_taken_and_what_is_misspelled_is_not(
+    operator: ApiServer, shipped: dict[str, list[Manifest]]
 ) -> None:
     """Those of the Prometheus operator, too."""
-    assert api.refusals(shipped[name], "--dry-run=server", "--validate=strict") == ""
+    refused = {name: operator.refusals(made, *TRIED) for name, made in shipped.items()}
+    assert {name: said for name, said in refused.items() if said} == {}
+    daemonset = only(shipped["kustomize base"], "DaemonSet")
+    misspelled = {**daemonset, "spec": daemonset["spec"] | {"templat": {}}}
+    assert ".spec.templat: field not declared" in operator.refusals([misspelled], *TRIED)
 
 
 def test_what_users_of_dra_apply_is_taken(
@@ -117,63 +84,36 @@ def test_what_users_of_dra_apply_is_taken(
 ) -> None:
     """The classes that are printed, with their CEL, and the pod of docs/how-to/dra.md."""
     assert main(["deviceclasses", f"--config={ROOT}/examples/configs/serial-dra.yaml"]) == 0
-    classes = yaml.safe_load_all(capsys.readouterr().out)
+    assert api.refusals([*yaml.safe_load_all(capsys.readouterr().out)]) == ""
     page = yaml.safe_load_all(files(ROOT / "docs/how-to/dra.md")["pod.yaml"])
-    manifests = [*classes, {**ACCOUNT, "metadata": {"name": "default", "namespace": "default"}}]
-    assert api.refusals(manifests) == ""
-    assert api.refusals([*page], "--dry-run=server", "--validate=strict") == ""
+    assert api.refusals([*page], *TRIED) == ""
 
 
-def test_what_is_misspelt_is_refused(api: ApiServer, shipped: dict[str, list[Manifest]]) -> None:
-    """So that the test above shows something."""
-    daemonset = _changed(of_kind(shipped["kustomize base"], "DaemonSet")[0], privilegd=True)
-    refused = api.refusals([daemonset], "--dry-run=server", "--validate=strict")
-    assert ".spec.template.spec.privilegd: field not declared in schema" in refused
-
-
-def _changed(daemonset: Manifest, **spec: Any) -> Manifest:  # as Kubernetes has it
-    template = daemonset["spec"]["template"]
-    changed = template | {"spec": template["spec"] | spec}
-    return daemonset | {"spec": daemonset["spec"] | {"template": changed}}
-
-
-@pytest.mark.parametrize("name", WHAT_BASELINE_SAYS)
-def test_of_what_the_namespace_allows_the_pods_use_what_is_said(
-    name: str, api: ApiServer, shipped: dict[str, list[Manifest]]
-) -> None:
-    """The base needs directories of the node, and nothing else that ``baseline`` refuses."""
-    template = of_kind(shipped[f"kustomize {name}"], "DaemonSet")[0]["spec"]["template"]
-    pod = {"apiVersion": "v1", "kind": "Pod", "spec": template["spec"]}
-    pod["metadata"] = {"name": "one", "namespace": "genericdp"}
-
-    def refusal() -> str:
-        return api.refusals([pod], "--dry-run=server")
-
-    # The API server itself notices the label after a moment.
-    _let(api, "privileged")
-    eventually(refusal, "".__eq__, what="it is taken")
-    _let(api, "baseline")
-    violates = 'violates PodSecurity "baseline:latest"'
-    said = eventually(refusal, lambda said: violates in said, what="it is refused")
-    for say in WHAT_BASELINE_SAYS[name]:
-        assert say in said
-    if WHAT_BASELINE_SAYS[name] == [HOST_PATHS]:
-        assert said.rstrip().endswith(HOST_PATHS)
-
-
-def _let(api: ApiServer, level: str) -> None:
-    label = f"pod-security.kubernetes.io/enforce={level}"
-    api("label", "namespace", "genericdp", "--overwrite", label)
+def test_the_driver_kit_and_the_pod_of_its_users_are_taken(api: ApiServer, tmp_path: Path) -> None:
+    chart = shutil.copytree(KIT, tmp_path / "driver")
+    shutil.copytree(CHART, chart / "charts/genericdp")
+    assert api.refusals(render_helm(chart=chart), "--validate=strict") == ""
+    pod = yaml.safe_load_all((KIT / "pod.yaml").read_text())
+    assert api.refusals([*pod], *TRIED) == ""
 
 
 def test_applied_again_only_what_was_edited_differs(api: ApiServer, tmp_path: Path) -> None:
     """An edit of the config is not a rollout, and what is as it was shows no difference forever."""
-    directory = shutil.copytree(KUSTOMIZE / "base", tmp_path / "base")
+    directory = with_components(tmp_path, ["dra"])
     api("apply", "-k", str(directory))
-    again = api("apply", "-k", str(directory)).splitlines()
-    assert [line for line in again if not line.endswith(" unchanged")] == []
-    config = directory / "config/genericdp.yaml"
-    config.write_text(config.read_text().replace("replicas: 100", "replicas: 7"))
-    edited = api("apply", "-k", str(directory)).splitlines()
-    changed = [line for line in edited if not line.endswith(" unchanged")]
-    assert changed == ["configmap/genericdp-config configured"]
+    assert changed(api, directory) == []
+    edited = {"name": "genericdp-config", "behavior": "merge", "literals": ["more.yaml="]}
+    with (directory / "kustomization.yaml").open("a") as file:
+        yaml.safe_dump(
+            {
+                "configMapGenerator": [edited],
+                "generatorOptions": {"disableNameSuffixHash": True},
+            },
+            file,
+        )
+    assert changed(api, directory) == ["configmap/genericdp-config configured"]
+
+
+def changed(api: ApiServer, directory: Path) -> list[str]:
+    lines = api("apply", "-k", str(directory)).splitlines()
+    return [line for line in lines if not line.endswith(" unchanged")]

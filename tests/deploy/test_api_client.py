@@ -13,11 +13,12 @@ from genericdp.errors import ApiError
 
 from tests.apiserver.scenarios import SELECTOR, device, precondition, renewed, slice_of
 from tests.apiserver.server import ApiServer
-from tests.deploy.apiserver import serving
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterator, Sequence
+    from collections.abc import Awaitable, Sequence
     from pathlib import Path
+
+    from tests.deploy.apiserver import ApiServer as RealServer
 
     Json = dict[str, Any]
 
@@ -25,12 +26,10 @@ pytestmark = pytest.mark.deploy
 SECONDS = 60.0
 
 
-@pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Run a real server; gives its kubeconfig."""
-    directory = tmp_path_factory.mktemp("apiserver")
-    with serving(directory):
-        yield directory / "kubeconfig"
+@pytest.fixture
+def real(api: RealServer) -> Path:
+    """Give the kubeconfig of a real server."""
+    return api.kubeconfig
 
 
 class Scenario:

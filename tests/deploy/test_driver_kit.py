@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.deploy.apiserver import serving
-from tests.deploy.expectations import POD_RESOURCES, dra_paths
 from tests.deploy.rendering import (
     CHART,
     ROOT,
@@ -20,8 +18,8 @@ from tests.deploy.rendering import (
     only,
     pod_spec,
     render_helm,
-    tool,
 )
+from tests.deploy.rights import ALWAYS, CDI, of_driver
 
 pytestmark = pytest.mark.deploy
 
@@ -32,7 +30,7 @@ KIT = ROOT / "examples/driver"
 def made(tmp_path_factory: pytest.TempPathFactory) -> list[Manifest]:
     kit = shutil.copytree(KIT, tmp_path_factory.mktemp("kit") / "driver")
     shutil.copytree(CHART, kit / "charts/genericdp")
-    return render_helm(tool("helm"), chart=kit)
+    return render_helm(chart=kit)
 
 
 def test_the_daemon_gets_config_policy_and_name_of_the_driver(made: list[Manifest]) -> None:
@@ -54,28 +52,15 @@ def text_of(file: str) -> dict[str, str]:
 
 
 def test_it_shares_nothing_with_another_driver_but_what_all_share(made: list[Manifest]) -> None:
-    other = render_helm(tool("helm"), {"dra": {"enabled": True}})
+    other = render_helm({"dra": {"enabled": True}})
     assert names_of(made) & names_of(other) == set()
     ours, theirs = (only(found, "DaemonSet") for found in (made, other))
     written = [
         {path for path, how in host_paths(found).items() if how == "rw"} for found in (ours, theirs)
     ]
-    shared = {path for path, how in (POD_RESOURCES | dra_paths("-")).items() if how == "rw"}
-    assert written[0] & written[1] <= shared | {"/var/lib/kubelet/device-plugins"}
+    shared = ALWAYS | CDI | of_driver("-")
+    assert written[0] & written[1] <= {path for path, how in shared.items() if how == "rw"}
 
 
 def names_of(manifests: list[Manifest]) -> set[tuple[str, str]]:
     return {(manifest["kind"], manifest["metadata"]["name"]) for manifest in manifests}
-
-
-def test_an_api_server_takes_it_and_the_pod_of_its_users(
-    made: list[Manifest], tmp_path: Path
-) -> None:
-    with serving(tmp_path) as api:
-        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "genericdp"}}
-        account = {"apiVersion": "v1", "kind": "ServiceAccount"}
-        account["metadata"] = {"name": "default", "namespace": "default"}  # type: ignore[assignment]
-        assert api.refusals([namespace, account]) == ""
-        assert api.refusals(made, "--validate=strict") == ""
-        pod = yaml.safe_load_all((KIT / "pod.yaml").read_text())
-        assert api.refusals([*pod], "--dry-run=server", "--validate=strict") == ""

@@ -1,100 +1,97 @@
-"""The kustomization as it lies there: what can be said of it without kustomize."""
+"""Users' changes to the kustomization: namespaces, images, drivers and tools of their own."""
 
 from __future__ import annotations
 
+import json
+import re
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
-from genericdp import __version__
-from genericdp.config.load import load
 
-from tests.deploy.expectations import HOST_PATHS, expect_daemonset
-from tests.deploy.rendering import KUSTOMIZE, Manifest, components, daemon
+from tests.deploy.rendering import (
+    KUSTOMIZE,
+    components,
+    daemon,
+    of_kind,
+    only,
+    pod_spec,
+    render_kustomize,
+    with_components,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-CONFIGS = sorted(
-    path for path in KUSTOMIZE.rglob("*.yaml") if "kind: DevicePluginConfig" in path.read_text()
-)
-KUSTOMIZATIONS = sorted(KUSTOMIZE.rglob("kustomization.yaml"))
+    from tests.deploy.rendering import Manifest
+
+pytestmark = pytest.mark.deploy
 
 
-def _read(path: Path) -> Manifest:
-    content: Manifest = yaml.safe_load(path.read_text())
-    return content
+def test_a_group_keeps_the_image_of_its_own(tmp_path: Path) -> None:
+    """Canaries of docs/how-to/upgrading.md: that of the overlay above does not replace it."""
+    overlay = shutil.copytree(KUSTOMIZE, tmp_path / "kustomize") / "overlays/node-groups"
+    for directory, tag in ((overlay, "0.1.0"), (overlay / "cameras", "0.2.0")):
+        image = {"name": "genericdp", "newName": "registry.example/genericdp", "newTag": tag}
+        with (directory / "kustomization.yaml").open("a") as content:
+            content.write(f"images: [{json.dumps(image)}]\n")
+    assert {
+        daemonset["metadata"]["name"]: daemon(daemonset)["image"]
+        for daemonset in of_kind(render_kustomize(overlay), "DaemonSet")
+    } == {
+        "genericdp": "registry.example/genericdp:0.1.0",
+        "genericdp-cameras": "registry.example/genericdp:0.2.0",
+        "genericdp-serial": "registry.example/genericdp:0.1.0",
+    }
 
 
-def test_the_daemonset_asks_for_what_it_needs_and_no_more() -> None:
-    expect_daemonset(_read(KUSTOMIZE / "base/daemonset.yaml"))
+def test_in_another_namespace_the_daemon_has_no_rights_that_the_policy_misses(
+    tmp_path: Path,
+) -> None:
+    made = render_kustomize(_moved(with_components(tmp_path, ["dra"])))
+    assert only(made, "ServiceAccount")["metadata"]["namespace"] == "other"
+    assert _account(made) == "system:serviceaccount:genericdp:genericdp"
 
 
-def test_every_host_path_exists_or_is_made_where_that_does_no_harm() -> None:
-    """A missing directory that the runtime makes hides a mistake; /run/udev does not."""
-    volumes = _read(KUSTOMIZE / "base/daemonset.yaml")["spec"]["template"]["spec"]["volumes"]
-    types = {v["hostPath"]["path"]: v["hostPath"]["type"] for v in volumes if "hostPath" in v}
-    assert types == dict.fromkeys(HOST_PATHS, "Directory") | {"/run/udev": ""}
+def test_a_copy_of_the_component_serves_another_driver_and_namespace(tmp_path: Path) -> None:
+    """As its first lines say."""
+    for file in shutil.copytree(components()["dra"], tmp_path / "copy").iterdir():
+        text = file.read_text().replace("genericdp.io", "usb.example.com")
+        file.write_text(text.replace("genericdp:genericdp", "other:genericdp"))
+    file = _moved(with_components(tmp_path, ["dra"])) / "kustomization.yaml"
+    file.write_text(re.sub(r"- \S*components/dra", "- copy", file.read_text()))
+    made = render_kustomize(tmp_path)
+    daemonset = only(made, "DaemonSet")
+    assert daemon(daemonset)["args"][-1] == "--dra-driver=usb.example.com"
+    volumes = {volume["name"]: volume for volume in pod_spec(daemonset)["volumes"]}
+    path = "/var/lib/kubelet/plugins/usb.example.com"
+    assert volumes["dra-plugin"]["hostPath"]["path"] == path
+    assert _account(made) == "system:serviceaccount:other:genericdp"
+    assert "genericdp.io" not in str(only(made, "ValidatingAdmissionPolicy")["spec"])
 
 
-def test_the_namespace_lets_host_paths_in_and_the_account_has_no_token() -> None:
-    labels = _read(KUSTOMIZE / "base/namespace.yaml")["metadata"]["labels"]
-    assert labels["pod-security.kubernetes.io/enforce"] == "privileged"
-    assert not _read(KUSTOMIZE / "base/serviceaccount.yaml")["automountServiceAccountToken"]
+def _moved(directory: Path) -> Path:
+    file = directory / "kustomization.yaml"
+    file.write_text(file.read_text().replace("namespace: genericdp", "namespace: other"))
+    return directory
 
 
-def test_only_prometheus_reaches_the_port_and_the_daemon_reaches_nobody() -> None:
-    spec = _read(KUSTOMIZE / "base/networkpolicy.yaml")["spec"]
-    assert spec["policyTypes"] == ["Ingress", "Egress"]
-    assert "egress" not in spec
-    (rule,) = spec["ingress"]
-    assert rule["ports"] == [{"port": "http", "protocol": "TCP"}]
-    (peer,) = rule["from"]
-    assert peer["namespaceSelector"]["matchLabels"]
+def _account(made: list[Manifest]) -> str:
+    """Give the user name that has the rights, and that the policy is for."""
+    (subject,) = only(made, "ClusterRoleBinding")["subjects"]
+    (condition,) = only(made, "ValidatingAdmissionPolicy")["spec"]["matchConditions"]
+    assert f"'{subject['name']}'" in condition["expression"]
+    return str(subject["name"])
 
 
-def test_the_rights_for_dra_are_bound_to_the_account_that_the_policy_is_for() -> None:
-    """By its user name: kustomize changes neither, so there are never rights without the policy."""
-    directory = components()["dra"]
-    _, binding = yaml.safe_load_all((directory / "rbac.yaml").read_text())
-    (subject,) = binding["subjects"]
-    assert subject["kind"] == "User"
-    policy, bound = yaml.safe_load_all((directory / "admission.yaml").read_text())
-    (condition,) = policy["spec"]["matchConditions"]
-    assert condition["expression"] == f"request.userInfo.username == '{subject['name']}'"
-    assert bound["spec"]["policyName"] == policy["metadata"]["name"]
-    assert bound["spec"]["validationActions"] == ["Deny"]
-
-
-@pytest.mark.parametrize("path", KUSTOMIZATIONS, ids=lambda path: path.parent.name)
-def test_no_config_map_changes_its_name_with_its_content(path: Path) -> None:
-    """Else an edit would be a rollout and not a reload."""
-    content = _read(path)
-    if "configMapGenerator" in content:
-        assert content["generatorOptions"] == {"disableNameSuffixHash": True}
-
-
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: str(path.relative_to(KUSTOMIZE)))
-def test_every_config_that_is_shipped_is_valid(path: Path) -> None:
-    loaded = load([path])
-    assert (loaded.problems, loaded.warnings) == ((), ())
-    assert loaded.resources
-
-
-def test_the_config_of_the_policys_overlay_keeps_to_it() -> None:
-    """It is the base's: the overlay has no other."""
-    policy = KUSTOMIZE / "overlays/policy/policy/policy.yaml"
-    assert load([KUSTOMIZE / "base/config"], policy=policy).problems == ()
-
-
-def test_the_image_is_that_of_this_version() -> None:
-    image = daemon(_read(KUSTOMIZE / "base/daemonset.yaml"))["image"]
-    assert image == f"genericdp:{__version__}"
-    (named,) = _read(KUSTOMIZE / "overlays/site/kustomization.yaml")["images"]
-    assert named["newTag"] == __version__
-
-
-def test_labels_are_those_of_this_version() -> None:
-    labels = _read(KUSTOMIZE / "base/kustomization.yaml")["labels"]
-    pairs = {name: value for label in labels for name, value in label["pairs"].items()}
-    assert pairs["app.kubernetes.io/version"] == __version__
+def test_the_tools_are_where_the_config_looks_for_them() -> None:
+    made = render_kustomize(KUSTOMIZE / "overlays/tools")
+    pod = pod_spec(only(made, "DaemonSet"))
+    (copying,) = pod["initContainers"]
+    maps = {found["metadata"]["name"]: found["data"] for found in of_kind(made, "ConfigMap")}
+    config = maps["genericdp-config"]["genericdp.yaml"]
+    scripts = [f"/opt/scripts/{script}" for script in maps["genericdp-scripts"]]
+    assert [path for path in (copying["command"][-1], *scripts) if path not in config] == []
+    mounts = pod["containers"][0]["volumeMounts"]
+    read_only = {mount["mountPath"] for mount in mounts if mount.get("readOnly")}
+    assert {"/opt/tools", "/opt/scripts"} <= read_only
