@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from dataclasses import replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,12 +14,13 @@ from genericdp.host.descriptors import Supply
 from genericdp.model import Expectation
 from genericdp.status.metrics import exposition
 from genericdp.tally import Tally
+from prometheus_client.parser import text_string_to_metric_families as parsed
 
-from tests.deploy.alerts import DASHBOARDS, RULES, differs, mistakes, without_result
+from tests.deploy.alerts import DASHBOARDS, RULES, differs
 from tests.status.states import REFUSED, declared, device, devices, resource, state
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from genericdp.status.state import DaemonState
@@ -89,25 +90,38 @@ def tally(*, times: int, is_well: bool) -> Tally:
     return made
 
 
-def fires(
-    directory: Path,
-    status: DaemonState,
-    expected: set[str],
-    *,
-    is_well: bool,
-    around: Mapping[str, float] = MappingProxyType({}),
-    replicas: Collection[str] = (),
-) -> str:
-    """Let promtool compare; gives what it says if others fire."""
-    bodies = [
-        exposition(status, tally(times=times, is_well=is_well), each_device=True).decode()
-        for times in (1, 2)
+def series(*states: DaemonState, is_well: bool) -> list[dict[str, str]]:
+    """Return two hours of scrapes, a minute apart, that change as the second state differs from
+    the first one, if there are two, and in which all is counted.
+    """
+    values: dict[str, list[float]] = defaultdict(list)
+    for times, status in ((1, states[0]), (2, states[-1])):
+        counted = tally(times=times, is_well=is_well)
+        for family in parsed(exposition(status, counted, each_device=True).decode()):
+            for sample in family.samples:
+                labels = "".join(f', {name}="{value}"' for name, value in sample.labels.items())
+                name = f'{sample.name}{{job="genericdp/genericdp", node="edge-1"{labels}}}'
+                values[name].append(sample.value)
+    return [
+        {"series": name, "values": f"{first:g}+{last - first:g}x120"}
+        for name, (first, last) in values.items()
+        if name.startswith("genericdp_")
     ]
-    return mistakes(directory, bodies, expected, around=around, replicas=replicas)
+
+
+def constant(around: Mapping[str, float]) -> list[dict[str, str]]:
+    return [{"series": name, "values": f"{value:g}x120"} for name, value in around.items()]
+
+
+def mistakes(directory: Path, inputs: Sequence[dict[str, str]], expected: set[str]) -> str:
+    """Return what promtool says if other alerts than these fire after two hours; else nothing."""
+    samples = [{"labels": f'{{alertname="{entry}"}}', "value": 1.0} for entry in sorted(expected)]
+    firing = 'count by (alertname) (max without (prometheus_replica) (ALERTS{alertstate="firing"}))'
+    return differs(directory, inputs, {firing: samples})
 
 
 def test_nothing_fires_where_all_is_well(tmp_path: Path) -> None:
-    assert fires(tmp_path, WELL, set(), is_well=True) == ""
+    assert mistakes(tmp_path, series(WELL, is_well=True), set()) == ""
 
 
 def test_a_daemon_without_a_config_is_told_of(tmp_path: Path) -> None:
@@ -115,7 +129,7 @@ def test_a_daemon_without_a_config_is_told_of(tmp_path: Path) -> None:
     config = ConfigState(refused=REFUSED, differs_since=2.0)
     status = replace(WELL, config=config, resources=())
     expected = {"GenericdpServesNothing", "GenericdpConfigRefusedOnMany"}
-    assert fires(tmp_path, status, expected, is_well=True) == ""
+    assert mistakes(tmp_path, series(status, is_well=True), expected) == ""
 
 
 EVERY = {
@@ -125,7 +139,7 @@ EVERY = {
 
 def test_everything_fires_where_nothing_is(tmp_path: Path) -> None:
     """A label or a bucket that is called otherwise would keep an alert silent forever."""
-    assert fires(tmp_path, ILL, EVERY, is_well=False) == ""
+    assert mistakes(tmp_path, series(ILL, is_well=False), EVERY) == ""
 
 
 OF = 'namespace="g", daemonset="genericdp"'
@@ -149,28 +163,27 @@ AROUND = {
 def test_two_replicas_of_prometheus_are_told_of_as_one(tmp_path: Path) -> None:
     """A ruler that sees both has each series twice. A rule that this confuses has no result."""
     expected = EVERY | ELSEWHERE - {"GenericdpDownOnMany"}
-    output = fires(tmp_path, ILL, expected, is_well=False, around=AROUND, replicas="ab")
-    assert output == ""
+    inputs = [
+        {**entry, "series": f'{entry["series"][:-1]}, prometheus_replica="{replica}"}}'}
+        for entry in (*series(ILL, is_well=False), *constant(AROUND))
+        for replica in "ab"
+    ]
+    assert mistakes(tmp_path, inputs, expected) == ""
 
 
 def test_nothing_fires_of_a_node_that_is_cordoned(tmp_path: Path) -> None:
     """While a node is repaired, it can have every fault there is."""
     cordoned = {'kube_node_spec_unschedulable{node="edge-1"}': 1}
-    assert fires(tmp_path, ILL, set(), is_well=False, around=cordoned) == ""
+    inputs = [*series(ILL, is_well=False), *constant(cordoned)]
+    assert mistakes(tmp_path, inputs, set()) == ""
 
 
 def test_every_panel_shows_something_of_what_is_wrong(tmp_path: Path) -> None:
     """A metric or a recorded series that is called otherwise leaves a panel empty forever."""
-    bodies = [
-        exposition(
-            replace(
-                ILL, resources=(*ILL.resources, resource("example.com/more-each-day", count=n))
-            ),
-            tally(times=times, is_well=False),
-            each_device=True,
-        ).decode()
-        for times, n in ((1, 6), (2, 7))
-    ]
+    more = (
+        replace(ILL, resources=(*ILL.resources, resource("example.com/more-each-day", count=n)))
+        for n in (6, 7)
+    )
     process = '{job="genericdp/genericdp", node="edge-1"}'
     pod = 'namespace="g", pod="genericdp-2"'
     around = AROUND | {
@@ -193,7 +206,10 @@ def test_every_panel_shows_something_of_what_is_wrong(tmp_path: Path) -> None:
     assert len(asked) > 40
     shown = [entry.removesuffix(" or vector(0)") for entry in asked]
     shown += [f"{entry} or vector(0)" for entry in noted]  # of what has changed: nothing has
-    assert without_result(tmp_path, bodies, shown, around=around) == ""
+    some = [{"labels": "{}", "value": 1.0}]
+    queries = {f"count({expression}) > bool 0": some for expression in shown}
+    inputs = [*series(*more, is_well=False), *constant(around)]
+    assert differs(tmp_path, inputs, queries) == ""
 
 
 def test_a_resource_of_which_every_device_is_lost_differs_from_before(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from tests.deploy.rendering import (
     KUSTOMIZE,
     RenderingError,
     components,
+    daemon,
     of_kind,
     render,
     render_helm,
@@ -40,10 +41,14 @@ def named(key: str) -> pytest.MarkDecorator:
 
 @named("gives")
 def test_what_is_made_has_what_is_said(entry: Manifest, tmp_path: Path) -> None:
-    made = render(entry, tmp_path)
-    kinds = {manifest["kind"]: manifest for manifest in made}
-    kinds |= {f"{m['kind']}/{m['metadata']['name']}": m for m in made}
-    assert [*differences(entry["gives"], kinds, "")] == []
+    made: Manifest = {}
+    for manifest in render(entry, tmp_path):
+        parts = {manifest["kind"]: manifest}
+        if manifest["kind"] == "DaemonSet":
+            parts |= {"Pod": manifest["spec"]["template"], "Container": daemon(manifest)}
+        for kind, part in parts.items():
+            made |= {kind: part, f"{kind}/{manifest['metadata']['name']}": part}
+    assert [*differences(entry["gives"], made, "")] == []
 
 
 def differences(said: Any, made: Any, at: str) -> Iterator[str]:
