@@ -101,6 +101,8 @@ def pytest_runtest_makereport(
     given = getattr(item, "funcargs", {})
     if report.failed and "installed" in given:
         report.sections.append(("the daemon's pods", given["installed"].described()))
-    if report.failed and "installed_bench" in given:
-        report.sections.append(("the daemon's log", given["installed_bench"].daemon.log()))
+    bench = given.get("installed_bench")
+    # At the end of the session its directory is missing.
+    if report.failed and bench is not None and bench.directory.exists():
+        report.sections.append(("the daemon's log", bench.daemon.log()))
     return report

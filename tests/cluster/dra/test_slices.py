@@ -49,7 +49,7 @@ def many(bench: Bench) -> Iterator[Bench]:
         yield bench
     finally:
         shutil.rmtree(NODES)
-    bench.await_pool(MANY, 0)
+    bench.await_count(MANY, 0)
 
 
 def test_a_change_of_one_of_many_devices_is_one_update_and_at_rest_nothing_is_written(
