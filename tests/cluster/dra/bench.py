@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tests.cluster.dra.audit import Audit
 from tests.cluster.dra.pods import Pod, apply, delete
 from tests.e2e.cluster.waiting import eventually
 
@@ -40,10 +39,6 @@ class Bench:
     def state(self) -> Path:
         """Return where the daemon keeps its records and sockets."""
         return self.cluster.directory / "kubelet/plugins" / DRIVER
-
-    def audit(self) -> Audit:
-        """Watch the requests to the API server from now on."""
-        return Audit(self.cluster.directory)
 
     def slices(self, resource: str) -> list[dict[str, Any]]:
         """Give those of a resource, in the order of their names."""
