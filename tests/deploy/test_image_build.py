@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import genericdp
@@ -93,21 +92,6 @@ def test_a_base_is_named_and_settings_of_pip_go_in_as_secrets(checkout: Path) ->
     assert "--build-arg BASE_IMAGE=mine:1 " in build
     assert f"--secret id=ca,src={checkout}/ca.crt " in build
     assert f"--secret id=pip.conf,src={checkout}/pip.conf " in build
-
-
-def test_all_that_is_copied_is_sent_to_the_builder() -> None:
-    sent = (ROOT / ".dockerignore").read_text().split()
-    text = (ROOT / "Dockerfile").read_text()
-    copied = re.findall(r"^COPY (?!--from)(.*) \S+$", text, re.MULTILINE)
-    for path in " ".join(copied).split():
-        assert f"!{path}" in sent
-        assert (ROOT / path).exists()
-    hatch = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]
-    wheel = hatch["build"]["targets"]["wheel"]
-    packed = [*wheel["packages"], *wheel["force-include"]]
-    needed = {path.partition("/")[0] for path in packed}
-    needed.add(hatch["metadata"]["hooks"]["custom"]["path"])
-    assert {f"!{path}" for path in needed} <= {*sent}
 
 
 def test_the_base_is_a_public_tag_and_no_registry_is_named() -> None:

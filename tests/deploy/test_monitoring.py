@@ -99,18 +99,6 @@ def test_an_alert_says_what_it_means_and_where_to_read_on(name: str) -> None:
     assert f"### Alert {name}\n\n*{rule['labels']['severity']}.* " in page
 
 
-def test_every_alert_about_nodes_leaves_out_those_that_are_out_of_service() -> None:
-    """Either itself, or what it reads is recorded without them."""
-    record = "genericdp:node_out_of_service"
-    without = {rule["record"] for rule in ALL_RULES if "record" in rule and record in rule["expr"]}
-    of_daemon_sets = {"GenericdpMissingOnNodes", "GenericdpUpdateStuck", "GenericdpConfigDiffers"}
-    assert of_daemon_sets == {
-        name
-        for name, rule in ALERTS.items()
-        if not any(entry in rule["expr"] for entry in (record, *without))
-    }
-
-
 def test_alerts_and_chart_lead_to_where_the_project_lives_if_it_does(tmp_path: Path) -> None:
     """One setting follows the other in the same files, and that of this project is the last."""
     texts = {path: (tmp_path / path.relative_to(ROOT)) for path in (ALERTS_FILE, RULES_TEST)}

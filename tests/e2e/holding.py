@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tests.e2e.scenarios import LOOP, START, config, fuse, loops, plugged
+from tests.e2e.scenarios import LOOP, config, fuse, loops, plugged
 from tests.polling import ask_until
 
 if TYPE_CHECKING:
@@ -114,22 +114,6 @@ class OfHeldHardware:
         await scene.has(DISK, left)
         await scene.has(LOOP, *shares)
         await others_get({DISK: [left], LOOP: []})
-
-    async def test_a_device_of_which_pods_have_shares_is_given_to_no_pod_alone(
-        self, scene: Node
-    ) -> None:
-        await scene.track_pods()
-        await scene.edit(config(fuse(), loops(more=SHARES)))
-        await scene.plug(60, 61)
-        await scene.has(LOOP, "loop60", "loop60::1", "loop61", "loop61::1")
-        holders, shares = await _held(scene, 4)
-        await _status_shows(scene, holders)
-        await scene.edit(START)
-        await scene.has(LOOP, *shares)
-        await _others_get(scene, holders, {LOOP: []})
-        for pod in holders:
-            await pod.end()
-        await scene.has(LOOP, "loop60", "loop61")
 
     async def test_what_a_kubelet_has_lost_is_held_until_the_pods_end(self, scene: Node) -> None:
         """It gives a device to a second pod itself, but no edit has the daemon do so."""
