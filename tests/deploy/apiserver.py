@@ -9,6 +9,7 @@ import subprocess
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
+from tests.cluster.control_plane import kubeconfig
 from tests.deploy.rendering import tool
 from tests.e2e.cluster.waiting import eventually
 
@@ -24,10 +25,10 @@ TOKEN = "of-the-admin"
 class ApiServer:
     """Speaks to a server by kubectl."""
 
-    def __init__(self, kubectl: Path, kubeconfig: Path) -> None:
-        self.kubeconfig = kubeconfig
-        self._command = [str(kubectl), f"--kubeconfig={kubeconfig}"]
-        self._environment = os.environ | {"HOME": str(kubeconfig.parent)}
+    def __init__(self, kubectl: Path, access: Path) -> None:
+        self.kubeconfig = access
+        self._command = [str(kubectl), f"--kubeconfig={access}"]
+        self._environment = os.environ | {"HOME": str(access.parent)}
 
     def refusals(self, manifests: Sequence[Manifest], *how: str) -> str:
         """Apply these; give what it says against them: nothing, if it takes them."""
@@ -81,7 +82,9 @@ def serving(directory: Path) -> Iterator[ApiServer]:
             "--endpoint-reconciler-type=none", "--allow-privileged=true",
             "--enable-admission-plugins=NodeRestriction",
         )  # fmt: skip
-        api = ApiServer(kubectl, _kubeconfig(directory, secure))
+        access = {"server": f"https://127.0.0.1:{secure}", "insecure-skip-tls-verify": True}
+        (directory / "kubeconfig").write_text(json.dumps(kubeconfig({"token": TOKEN}, access)))
+        api = ApiServer(kubectl, directory / "kubeconfig")
 
         def refusal() -> str:
             assert running.poll() is None, (directory / "kube-apiserver.log").read_text()[-5000:]
@@ -107,18 +110,3 @@ def _launch(
     stack.callback(running.wait)
     stack.callback(running.kill)  # there is nothing to keep
     return running
-
-
-def _kubeconfig(directory: Path, port: int) -> Path:
-    server = {"server": f"https://127.0.0.1:{port}", "insecure-skip-tls-verify": True}
-    content = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "here", "cluster": server}],
-        "users": [{"name": "me", "user": {"token": TOKEN}}],
-        "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
-        "current-context": "here",
-    }
-    path = directory / "kubeconfig"
-    path.write_text(json.dumps(content))
-    return path

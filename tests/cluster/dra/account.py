@@ -14,8 +14,9 @@ import yaml
 
 from tests.cluster.control_plane import CERTIFICATE, kubeconfig
 from tests.cluster.daemonset import NAMESPACE
-from tests.cluster.dra.pods import Pod, apply, bound_pod, delete
+from tests.cluster.dra.pods import Pod, apply, container, delete, pod
 from tests.deploy.rendering import with_components
+from tests.e2e.cluster.node import NODE_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +39,9 @@ def account(cluster: Cluster, directory: Path) -> Iterator[Path]:
         if document["kind"] not in _NOT_APPLIED
     ]
     apply(cluster, *manifests)
-    apply(cluster, bound_pod("daemon", NAMESPACE, "genericdp"))
+    sleeping = pod("daemon", container(), namespace=NAMESPACE)
+    sleeping["spec"] |= {"serviceAccountName": "genericdp", "nodeName": NODE_NAME}
+    apply(cluster, sleeping)
     try:
         Pod(cluster, "daemon", NAMESPACE).await_running()
         bound = ("--bound-object-kind=Pod", "--bound-object-name=daemon")

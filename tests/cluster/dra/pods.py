@@ -6,12 +6,12 @@ import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tests.e2e.cluster.node import LOOK_IMAGE, NODE_NAME
+from tests.e2e.cluster.node import LOOK_IMAGE
 from tests.e2e.cluster.pods import sight_of
 from tests.e2e.cluster.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tests.cluster.cluster import Cluster
     from tests.e2e.cluster.pods import Sight
@@ -82,21 +82,13 @@ class Pod:
         """Give the object; empty if there is not one."""
         return self._cluster.api.get(f"/api/v1/namespaces/{self.namespace}/pods/{self.name}")
 
-    def phase(self) -> str:
-        """Give its phase; empty if there is not a such pod."""
-        return str(self.found().get("status", {}).get("phase", ""))
-
     def is_running(self) -> bool:
         """Show whether all of its containers run."""
-        return self.phase() == "Running"
+        return bool(self.found().get("status", {}).get("phase") == "Running")
 
     def await_running(self) -> Manifest:
         """Wait until its containers run; give the object."""
-        try:
-            eventually(self.is_running, what=f"{self.name} runs")
-        except AssertionError as error:
-            error.add_note(self.described())
-            raise
+        self._await(self.is_running, f"{self.name} runs")
         return self.found()
 
     def await_pending(self, *words: str) -> str:
@@ -129,8 +121,11 @@ class Pod:
 
     def await_gone(self) -> None:
         """Wait until it has ended and nothing is left of it."""
+        self._await(self.is_gone, f"no {self.name}")
+
+    def _await(self, look: Callable[[], bool], what: str) -> None:
         try:
-            eventually(self.is_gone, what=f"no {self.name}")
+            eventually(look, what=what)
         except AssertionError as error:
             error.add_note(self.described())
             raise
@@ -220,10 +215,3 @@ def consumer(cluster: Cluster, name: str, resource: str) -> Iterator[Pod]:
 
 def _list_of(manifests: Sequence[Manifest]) -> str:
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(manifests)})
-
-
-def bound_pod(name: str, namespace: str, account: str) -> Manifest:
-    """Give a pod of the node with a service account, which only sleeps."""
-    made = pod(name, container(), namespace=namespace)
-    made["spec"] |= {"serviceAccountName": account, "nodeName": NODE_NAME}
-    return made
