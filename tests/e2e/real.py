@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from tests.e2e.bench import PREFIX
 from tests.e2e.cluster import loop
-from tests.e2e.cluster.connections import break_connections
 from tests.e2e.cluster.counted import Counted
 from tests.e2e.cluster.daemon import Daemon
 from tests.e2e.cluster.listing import CHECKPOINT, PodResources, lists
@@ -232,10 +231,6 @@ class RealNode(OnKubelet):
         for name in (FUSE, LOOP):
             eventually(partial(super()._healthy, name), frozenset().__eq__, what=what)
         self._daemon.start()
-
-    async def break_connections(self) -> None:
-        broken = break_connections(self._node.kubelet_pid, self.directory)
-        assert len(broken) == 2, "of fuse and of loop"
 
     async def update(self) -> None:
         await_age()

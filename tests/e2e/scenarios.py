@@ -168,9 +168,6 @@ class Node(Protocol):
     async def remove_directory(self) -> None:
         """Remove the directory of the sockets with all that is in it."""
 
-    async def break_connections(self) -> None:
-        """Shut down all connections of the kubelet to plugins, which live on."""
-
     async def update(self) -> None:
         """Start a newer instance, and end the older one when the newer one has registered."""
 
@@ -468,17 +465,6 @@ class OfKubelets(OfNodes):
         await _registered(scene, *before)
         await scene.kill_kubelet()
         await _is_well(scene, 60)
-
-    async def test_broken_connections_are_made_anew(self, scene: Node) -> None:
-        """K3, KST-7, REG-11: the kubelet and our sockets live, the streams are missing."""
-        await plugged(scene, 60)
-        once_more = [times + 1 for times in await _registrations(scene)]
-        before = await _sockets(scene, 2)
-        await scene.break_connections()
-        await _registered(scene, *once_more)
-        await _is_well(scene, 60)
-        await _registered(scene, *once_more)
-        assert before.isdisjoint(await _sockets(scene, 2))
 
     async def test_a_vanished_device_stays_unhealthy_until_its_pod_has_ended(
         self, scene: Node

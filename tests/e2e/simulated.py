@@ -192,10 +192,6 @@ class SimulatedNode:
     async def remove_directory(self) -> None:
         shutil.rmtree(self.directory)
 
-    async def break_connections(self) -> None:
-        for resource in (FUSE, LOOP):
-            self.world.kubelet.break_streams(resource)
-
     async def update(self) -> None:
         kubelet, older, end = self.world.kubelet, self._task, self._end
         before = {name: kubelet.observed.registrations[name] for name in (FUSE, LOOP)}

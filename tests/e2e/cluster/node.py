@@ -199,11 +199,6 @@ class Node:
         """Give which one of the contract its kubelet is of: ``A`` or ``B``."""
         return KUBELETS[self.version]
 
-    @property
-    def kubelet_pid(self) -> int:
-        """Give the process id of the kubelet that runs."""
-        return self._running["kubelet"].pid
-
     def log(self, name: str) -> str:
         """Give what ``kubelet`` or ``containerd`` has logged."""
         return (self.directory / f"{name}.log").read_text(errors="replace")
