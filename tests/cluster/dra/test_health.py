@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -42,11 +42,9 @@ def sticks(bench: Bench) -> Bench:
     return bench
 
 
-def with_stick(name: str, **more: object) -> tuple[Manifest, Manifest]:
-    """Give a claim for a stick, and a pod that has it; ``more`` is of the pod's spec."""
-    wanted, made = user(claim(name, request("any", "stick.example.com")))
-    made["spec"] |= more
-    return wanted, made
+def with_stick(name: str, **more: Any) -> tuple[Manifest, Manifest]:
+    """Give a claim for a stick, and a pod that has it; ``more`` is of the request."""
+    return user(claim(name, request("any", "stick.example.com", **more)))
 
 
 def await_health(entry: Pod, health: str) -> None:
@@ -76,15 +74,16 @@ def test_a_probe_that_fails_is_in_the_status_of_a_pod_and_evicts_those_that_do_n
             await_health(stays, "Unhealthy")
             print(f"Unhealthy in the pod's status after {time.monotonic() - began:.1f} s")
         await_health(stays, "Healthy")
-        with sticks.made(*with_stick("goes")) as others:
+        with sticks.made(*with_stick("goes")) as others, ExitStack() as ends:
             others["goes"].await_running()
             (other,) = sticks.allocated("goes")
             began = time.monotonic()
             with broken(sticks, other):
                 others["goes"].await_gone()
                 print(f"evicted after {time.monotonic() - began:.1f} s")
-                with sticks.made(*with_stick("late")) as later:
-                    later["late"].await_pending("cannot allocate all claims")
+                late = ends.enter_context(sticks.made(*with_stick("late")))["late"]
+                late.await_pending("cannot allocate all claims")
+            late.await_running()
         assert stays.is_running()
     sticks.await_unprepared()
 
