@@ -12,6 +12,7 @@ import re
 import ssl
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -145,20 +146,9 @@ def in_cluster(
 
 def of_kubeconfig(path: Path) -> Access:
     """Return the access that the current context of a kubeconfig provides; raise ApiAccessError."""
-    import yaml  # here, since pods need none
-
-    content, depth = _read_file("kubeconfig", path), 0
+    content = _read_file("kubeconfig", path)
     with _reasons(f"kubeconfig {path}"):
-        try:
-            for number, event in enumerate(yaml.parse(content, Loader=yaml.CSafeLoader)):
-                depth += isinstance(event, yaml.CollectionStartEvent)
-                depth -= isinstance(event, yaml.CollectionEndEvent)
-                is_odd = number > _MAX_EVENTS or isinstance(event, yaml.AliasEvent)
-                if depth > _MAX_DEPTH or is_odd:
-                    raise TypeError  # deep nesting crashes PyYAML's composer
-            config = yaml.load(content, Loader=yaml.CSafeLoader)
-        except yaml.YAMLError as error:
-            raise ValueError(error) from error
+        config = _parsed_kubeconfig(content)
         context = _named(config, "context", config.get("current-context"))
         cluster = _named(config, "cluster", context.get("cluster"))
         user = _named(config, "user", context.get("user"))
@@ -177,6 +167,25 @@ def of_kubeconfig(path: Path) -> Access:
             key=_pem(user, "client-key", path.parent),
             token=_token(path.parent / file) if file else str(user.get("token") or ""),
         )
+
+
+@lru_cache(maxsize=1)  # it is read for each request, and parsing it takes longer than all the rest
+def _parsed_kubeconfig(content: bytes) -> Mapping[str, Any]:
+    """Return a kubeconfig; raise ValueError or TypeError."""
+    import yaml  # here, since pods need none
+
+    depth = 0
+    try:
+        for number, event in enumerate(yaml.parse(content, Loader=yaml.CSafeLoader)):
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            is_odd = number > _MAX_EVENTS or isinstance(event, yaml.AliasEvent)
+            if depth > _MAX_DEPTH or is_odd:
+                raise TypeError  # deep nesting crashes PyYAML's composer
+        config: Mapping[str, Any] = yaml.load(content, Loader=yaml.CSafeLoader)
+    except yaml.YAMLError as error:
+        raise ValueError(error) from error
+    return config
 
 
 def _named(config: Mapping[str, Any], kind: str, name: object) -> Mapping[str, Any]:
@@ -386,7 +395,7 @@ class ApiClient:
                 async with http.stream(
                     _METHODS.get(verb, "GET"),
                     f"{server}{path}",
-                    params=params,
+                    params=params or None,  # else the URL is parsed again
                     content=None if body is None else _encoded(body),
                     headers=access.headers() | (_JSON if body is not None else {}),
                     timeout=httpx2.Timeout(self._silence_seconds, connect=_CONNECT_SECONDS),
