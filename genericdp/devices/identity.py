@@ -135,7 +135,7 @@ class HardwareIdentity:
         return (
             self.location != other.location
             and self.part == other.part
-            and not dict(self.unique).keys().isdisjoint(dict(other.unique))
+            and not set(self.unique).isdisjoint(other.unique)
             and self.nature_of(other) is Nature.EQUAL
         )
 

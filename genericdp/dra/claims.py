@@ -481,15 +481,14 @@ def are_same(
     Hardware that is ``present`` at its old place has not moved, even if serial numbers are equal.
     ``present`` is used only for hardware that may have moved, since it lists everything on offer.
     """
-    return any(
-        mine.is_same(other)
-        or (
-            mine.has_moved_from(other)
-            and not any(identity.is_same(other) for identity in present())
-        )
-        for mine in wanted
-        for other in held
-    )
+    for mine in wanted:  # no generator: each Prepare compares the holds of all claims
+        for other in held:
+            if mine.is_same(other) or (
+                mine.has_moved_from(other)
+                and not any(identity.is_same(other) for identity in present())
+            ):
+                return True
+    return False
 
 
 def has_all(claim: Claim, wanted: Hold) -> bool:
