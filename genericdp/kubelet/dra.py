@@ -35,6 +35,8 @@ SERVICE = "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin"
 _VERSIONS = ("v1.DRAPlugin", "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
 """What the driver serves; kubelets ignore what they do not know."""
 _HEALTH_SERVICES = _VERSIONS[1:]
+_HEALTH_PAUSE = 0.1
+"""The least time between two reports, each of which is about all claims."""
 _HEALTH_SECONDS = 10.0
 """How often health is reported again: a kubelet forgets it after 30 s."""
 REGISTRATION_SERVICE = "pluginregistration.Registration"
@@ -246,6 +248,7 @@ class DraPlugin:
             has_news = any_change(*values)
             devices = map(_health_message, self._handler.health())
             yield health_api.NodeWatchResourcesResponse(devices=devices).SerializeToString()
+            await asyncio.sleep(_HEALTH_PAUSE)
             await until(has_news, *values, timeout_seconds=_HEALTH_SECONDS)
 
 
