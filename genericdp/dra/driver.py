@@ -32,7 +32,7 @@ from genericdp.dra.publisher import Publisher, StoredSlices
 from genericdp.dra.slices import pool_name, shares_of
 from genericdp.durable import lock, put_aside, read_regular, write
 from genericdp.errors import DAMAGE, ApiError, KubeletError, reason_of, ungrouped
-from genericdp.host.events import ENTRIES, DirectoryWatch
+from genericdp.host.events import DirectoryWatch
 from genericdp.host.workers import HangingError, in_worker
 from genericdp.kubelet.directory import digest_of
 from genericdp.kubelet.dra import DraPlugin
@@ -64,6 +64,7 @@ _REST = 4
 """The pause before the next update of all specs, as a multiple of the time that the last one
 took.
 """
+_ADDITIONS = flags.CREATE | flags.MOVED_TO
 _REMOVALS = flags.DELETE | flags.MOVED_FROM
 _MAX_SERVED_BYTES = 1024 * 1024
 """Maximum size of the list of resources that DRA serves."""
@@ -566,7 +567,7 @@ class DraDriver:
         watch = DirectoryWatch(note, what="records and CDI specs of claims")
         try:
             while os.fstat(locked).st_nlink:
-                watched = {records: ENTRIES, **dict.fromkeys(specs, _REMOVALS)}
+                watched = {records: _ADDITIONS, **dict.fromkeys(specs, _REMOVALS)}
                 for directory in await watch.set_directories(watched):
                     note(directory, None)
                 if not watch.complete:

@@ -239,15 +239,31 @@ class ClaimPreparer:
                 claim, fresh = await self._reserve(asked, before)
                 devices = await self._ready_devices(claim, fresh, run_hooks=not claim.is_prepared)
                 if not claim.is_prepared:
-                    if devices.keys() == {result.key for result in claim.results}:
-                        claim = recorded(asked, claim.results, devices, self._extended_resource())
-                    if why := self._why_refused(claim):  # a hook may change it
-                        raise ClaimError(why)
-                    self.records.reserve(claim)  # there was no await since the check
+                    if is_checked := devices.keys() == {result.key for result in claim.results}:
+                        claim = self._renewed(claim, asked, fresh, devices)
                     claim = replace(claim, is_prepared=True)
                     await finish(self.records.write(claim, is_new=before is None))
                     _log_given(claim, self._pods.get(ref.uid, ()))
+                else:
+                    is_checked = False
+                if not is_checked:
+                    claim, missing = await self._located(claim)
+                    if missing:
+                        raise ClaimError(next(iter(missing.values())))
                 return await self._write_spec(claim)
+
+    def _renewed(self, claim: Claim, asked: Claim, fresh: Devices, devices: Devices) -> Claim:
+        """Return the record of a claim after its hooks, which may change devices.
+
+        ``fresh`` are the devices before them. Raise ClaimError.
+        """
+        if devices == fresh:
+            return claim
+        claim = recorded(asked, claim.results, devices, self._extended_resource())
+        if why := self._why_refused(claim):
+            raise ClaimError(why)
+        self.records.reserve(claim)  # there was no await since the check
+        return claim
 
     async def _get_allocated(self, ref: ClaimRef, tallies: list[ResourceTally]) -> Claim:
         """Return a claim with the results that the scheduler has allocated; raise ClaimError.
@@ -547,10 +563,10 @@ class ClaimPreparer:
 
         It continues to hold ``keep``, which is returned. Raise CallError, or OSError.
         """
-        await self._read_others()
         ending = [hold for hold in claim.holds if hold.key not in keep]
         hooked = self._having_release_hook(claim, ending)
         if hooked:
+            await self._read_others()
             # If the claim is prepared again before the record is removed, its hooks must run again.
             claim = replace(claim, is_prepared=False)
             self.records.reserve(claim)
@@ -563,10 +579,14 @@ class ClaimPreparer:
                 # Checked for each resource, with no await before its hooks: others may get a share
                 # meanwhile, and their hooks run after those that have begun.
                 mine = [hold for hold in ending if hold.resource == resource]
-                last = [hold.key for hold in mine if not self._is_held(hold, claim)]
+                last = [
+                    hold.key
+                    for hold in mine
+                    if hold.key in hooked and not self._is_held(hold, claim)
+                ]
                 passed |= {(claim.uid, hold.key) for hold in mine}
                 self._passed |= passed
-                if devices := [hooked[key] for key in last if key in hooked]:
+                if devices := [hooked[key] for key in last]:
                     # A device that is no longer offered has no gate.
                     seconds = CallTimeouts().prepare
                     async with limited(resource, "NodeUnprepareResources", seconds) as unfinished:
@@ -750,9 +770,6 @@ class ClaimPreparer:
                 claim,
                 variable,
             )
-        claim, missing = await self._located(claim)
-        if missing:
-            raise ClaimError(next(iter(missing.values())))
         await finish(self.specs.put(claim, is_complete=True))
         names = self.specs.devices_of(claim)
         return tuple(
