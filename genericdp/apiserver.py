@@ -298,6 +298,15 @@ class ApiClient:
         """Return an object, of this kind if one is given."""
         return _valid(await self._call("get", path), kind)
 
+    async def find(self, path: str) -> Json | None:
+        """Return an object; None if the API server says that there is no such object."""
+        try:
+            return await self.get(path)
+        except ApiError as error:
+            if error.reason == "NotFound":  # otherwise something else is missing
+                return None
+            raise
+
     async def list(self, path: str, field_selector: str = "") -> tuple[Objects, str]:
         """Return all objects of a collection, and the resourceVersion to watch from.
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from inotify_simple import flags
 
@@ -31,7 +31,7 @@ from genericdp.dra.prepare import ClaimPreparer, ServedPool
 from genericdp.dra.publisher import Publisher, StoredSlices
 from genericdp.dra.slices import pool_name, shares_of
 from genericdp.durable import lock, put_aside, read_regular, write
-from genericdp.errors import DAMAGE, ApiError, KubeletError, reason_of, ungrouped
+from genericdp.errors import DAMAGE, KubeletError, reason_of, ungrouped
 from genericdp.host.events import DirectoryWatch
 from genericdp.host.workers import HangingError, in_worker
 from genericdp.kubelet.directory import digest_of
@@ -519,7 +519,7 @@ class DraDriver:
             root=self._root,
             pools=lambda: self._pools,
             why_absent=self._why_absent,
-            get_claim=partial(_get_claim, client),
+            get_claim=lambda namespace, name: client.find(claim_path(namespace, name)),
             run_hooks=self._run_hooks,
             policy=self._policy,
             extended_resource=lambda: slices.node and slices.node.extended_resources,
@@ -630,16 +630,6 @@ class DraDriver:
         preparer = self._parts.preparer
         gone = len(preparer.withheld)
         return {"prepared": len(preparer.records.claims) - gone, "gone": gone}
-
-
-async def _get_claim(client: ApiClient, namespace: str, name: str) -> dict[str, Any] | None:
-    """Return a claim, or None if it does not exist; raise GenericdpError."""
-    try:
-        return await client.get(claim_path(namespace, name))
-    except ApiError as error:
-        if error.reason == "NotFound":  # otherwise something else is missing
-            return None
-        raise
 
 
 def _possible_names(resource: Resource) -> set[str]:

@@ -313,15 +313,8 @@ class StoredSlices:
 
     async def _list(self) -> None:
         """Get the Node, which may be a new one, and list the slices; raise ApiError."""
-        missing = None
-        try:
-            self.node = _node(await self._client.get(node_path(self.node_name)))
-        except ApiError as error:
-            if error.status != 404:
-                raise
-            self.node = None
-            message = f"the cluster has no Node {self.node_name} (see --node-name)"
-            missing = ApiError(message, status=error.status)
+        node = await self._client.find(node_path(self.node_name))
+        self.node = None if node is None else _node(node)
         while True:
             self._list_at, has_written = inf, self._written.watch()
             listed, version = await self._client.list(SLICES, self._selector)
@@ -333,8 +326,9 @@ class StoredSlices:
         self._sent = {name: slice_ for name, slice_ in self._sent.items() if name in found}
         self.by_name.value = found
         self.listed.send()
-        if missing is not None:
-            raise missing
+        if node is None:
+            message = f"the cluster has no Node {self.node_name} (see --node-name)"
+            raise ApiError(message, status=404)
         self._watch_from = version
 
     async def _watch(self) -> None:

@@ -426,6 +426,19 @@ async def test_the_node_is_looked_at_now_and_then(server: ApiServer) -> None:
         assert [owner["uid"] for owner in owners] == [uid]
 
 
+async def test_a_proxy_that_has_no_such_path_does_not_mean_that_the_node_is_missing(
+    server: ApiServer,
+) -> None:
+    async with publishing(server, lists()) as publisher:
+        await shows(publisher, serial="")
+        message = "the server could not find the requested resource"
+        with server.failing(verbs={"get"}, target="/nodes/", status=404, message=message):
+            server.end_watches()
+            await poll_until(lambda: "or has no such API" in publisher.slices.failure.value)
+            assert publisher.slices.node is not None
+        await poll_until(lambda: not publisher.slices.failure.value)
+
+
 async def test_a_slice_that_vanished_unnoticed_after_its_creation_is_missed(
     server: ApiServer,
 ) -> None:
