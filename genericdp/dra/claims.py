@@ -297,20 +297,25 @@ class ClaimRecords:
         """The claims by UID; replaced, never changed in place."""
         self.unreadable: dict[str, Record] = {}
         """The records that do not show what is held, by UID."""
+        self.unwritten: dict[str, Claim] = {}
+        """Those of the claims whose records were removed and could not be written again."""
         self.directory = directory
         self._removed = removed
 
     def load(self) -> None:
         """Read all records; raise OSError.
 
-        A record that cannot be read stays, and blocks new claims.
+        A record that cannot be read stays, and blocks new claims. Claims without a record stay,
+        too, as they are in memory.
         """
         self.directory.mkdir(mode=0o700, exist_ok=True)
         for directory in (self.directory, self.directory.parent):
             remove_temporary(directory)
         found = read_records(self.directory)
-        self.claims = {record.uid: claim for record in found if (claim := record.claim)}
-        self.unreadable = {record.uid: record for record in found if record.claim is None}
+        self.claims = self.unwritten | {
+            record.uid: claim for record in found if (claim := record.claim)
+        }
+        self.unreadable = {record.uid: record for record in found if record.uid not in self.claims}
         for record in self.unreadable.values():
             log.warning("%s", record)
         for claim in self.claims.values():
@@ -375,15 +380,18 @@ class ClaimRecords:
             raise
         self.reserve(claim)
         self.unreadable.pop(claim.uid, None)
+        self.unwritten.pop(claim.uid, None)
 
-    async def write_again(self) -> None:
-        """Write all records; log those that cannot be written."""
-        for claim in self.claims.values():
+    async def write_again(self, claims: Iterable[Claim]) -> None:
+        """Write records that were removed; log those that cannot be written."""
+        for claim in tuple(claims):
             try:
                 await self.write(claim)
             except (OSError, ClaimError) as error:
                 why = explained(error, self.directory)
-                log.error("the record of claim %s cannot be written again: %s", claim, why)
+                if claim.uid not in self.unwritten:
+                    log.error("the record of claim %s cannot be written again: %s", claim, why)
+                self.unwritten[claim.uid] = claim
 
     async def remove(self, uid: str) -> None:
         """Remove a record, so that other claims can get the hardware; raise OSError.
@@ -406,6 +414,7 @@ class ClaimRecords:
     def _drop(self, uid: str) -> None:
         self.claims = {key: other for key, other in self.claims.items() if key != uid}
         self.unreadable.pop(uid, None)
+        self.unwritten.pop(uid, None)
 
 
 def release_marker(directory: Path, uid: str) -> Path:

@@ -118,14 +118,14 @@ class DraDriver:
         """``policy`` returns the policy for release hooks of records."""
         self.trouble = Observed("it is starting")
         """Why the driver does not work; empty if it does."""
-        self._failing = Latch(log)
+        self._failing, self._logged = Latch(log), dict[str, Latch]()
+        self._records = ClaimRecords(dra.claims_directory, removed=self.changed)
         self.is_standby = False
         """Whether another instance of the driver is active."""
         self._active = active
         """The resources of the config as they are served now, by name in the config."""
         self._waiting: Mapping[str, _Verdict] = {}
         """The resources that are not served as the config says, by name in the config."""
-        self._logged: dict[str, Latch] = {}
         self.held: Collection[HeldDevice] = ()
         """The holds of claims, as last known."""
         self._unreadable: Collection[Record] = ()
@@ -211,9 +211,11 @@ class DraDriver:
             with suppress(FileNotFoundError):
                 records = await in_worker(partial(read_records, directory), directory)
             _, others = await read_others(directory)
-            claims = (record.claim for record in records if record.claim is not None)
-            self.held = [device for claim in (*claims, *others) for device in claim.held()]
-            self._unreadable = [record for record in records if record.claim is None]
+            claims = self._records.unwritten | {
+                record.uid: record.claim for record in records if record.claim is not None
+            }
+            self.held = [device for claim in (*claims.values(), *others) for device in claim.held()]
+            self._unreadable = [record for record in records if record.uid not in claims]
         if self._dra_now is None:
             # The file may be missing or damaged: DRA certainly serves the resources of claims.
             work = partial(_read_served, settings)
@@ -476,9 +478,8 @@ class DraDriver:
             self._locked_directory() as locked,
             ApiClient(read_access, count=self._count_request) as client,
         ):
-            records = ClaimRecords(settings.claims_directory, removed=self.changed)
             slices = StoredSlices(client, driver=settings.driver, node_name=self._node_name)
-            preparer = await self._load_claims(records, client, slices)
+            preparer = await self._load_claims(client, slices)
             plugin = DraPlugin(
                 settings.driver,
                 kubelet_root=settings.kubelet_root,
@@ -503,17 +504,17 @@ class DraDriver:
                         await self._update_specs(preparer)
             finally:
                 if not os.fstat(locked).st_nlink:  # the records disappeared with the directory
-                    await records.write_again()
+                    records = self._records
+                    await records.write_again(records.claims.values())
+                    self.held = preparer.known_holds()  # while no record can be read
 
-    async def _load_claims(
-        self, records: ClaimRecords, client: ApiClient, slices: StoredSlices
-    ) -> ClaimPreparer:
+    async def _load_claims(self, client: ApiClient, slices: StoredSlices) -> ClaimPreparer:
         """Return the preparer of the recorded claims; raise OSError."""
         boot_id = (await in_worker(_BOOT_ID.read_text)).strip()
-        await in_worker(records.load, self._settings.claims_directory)
+        await in_worker(self._records.load, self._settings.claims_directory)
         preparer = ClaimPreparer(
             self._settings,
-            records=records,
+            records=self._records,
             cdi_directory=self._cdi_directory,
             boot_id=boot_id,
             root=self._root,

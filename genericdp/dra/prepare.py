@@ -664,6 +664,10 @@ class ClaimPreparer:
         """
         if await self.records.reload_unreadable():
             self._changed()
+        for unwritten in tuple(self.records.unwritten.values()):
+            if not (lock := self._lock(unwritten.uid)).locked():
+                async with lock:
+                    await self.records.write_again([unwritten])
         before, self._unreleased = self._unreleased, {}
         for uid in await in_worker(self.records.markers, self.records.directory):
             claim = self.records.claims.get(uid, uid)
