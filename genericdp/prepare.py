@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -63,10 +63,19 @@ class CallTimeouts:
     """How long a device that its own allocate hook has re-created may take to be usable again."""
     pre_start: float = 28.0
     """How long PreStartContainer may take: the kubelet gives up after 30 s (PRE-1)."""
-    prepare: float = 40.0
-    """How long the devices of a claim may take: the kubelet gives up after 45 s."""
+    claims: float = 40.0
+    """How long a call about claims may take: the kubelet gives up after 45 s."""
     preferred: float = 1.0
     """How long choosing preferred devices may take: the pods of the node wait meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The time limit of a call of the kubelet, from now on."""
+
+    call: str
+    seconds: float
+    began: float = field(default_factory=lambda: asyncio.get_running_loop().time())
 
 
 class Gate:
@@ -211,18 +220,18 @@ class Gate:
 
 
 @asynccontextmanager
-async def limited(resource: str, call: str, seconds: float) -> AsyncIterator[dict[str, str]]:
-    """Enforce a timeout and log failures of a call; raise CallError.
+async def limited(resource: str, limit: Limit) -> AsyncIterator[dict[str, str]]:
+    """Enforce the time limit of a call and log its failures; raise CallError.
 
     Yield a dict for the hooks, by device ID, that have not ended when the time is up.
     """
     unfinished: dict[str, str] = {}
     try:
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout_at(limit.began + limit.seconds):
                 yield unfinished
         except TimeoutError as error:
-            why = f"{call} took longer than {seconds:g} s"
+            why = f"{limit.call} took longer than {limit.seconds:g} s"
             hooks = "; ".join(
                 f"device {name}: its {hook} has not ended" for name, hook in unfinished.items()
             )
@@ -230,7 +239,7 @@ async def limited(resource: str, call: str, seconds: float) -> AsyncIterator[dic
             raise OverdueCallError(f"{why}: {hooks}" if hooks else why, device=only) from error
     except CallError as error:
         about = {"resource": resource, "device": error.device}
-        log.warning("%s refused: %s", call, error, extra=about)
+        log.warning("%s refused: %s", limit.call, error, extra=about)
         # The kubelet shows the whole text; a line of our log begins with the resource anyway.
         raise type(error)(f"{resource}: {error}", device=error.device) from error
 

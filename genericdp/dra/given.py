@@ -120,14 +120,11 @@ def _parameters(
     return given
 
 
-def with_hooks(
-    given: Mapping[str, GivenDevice | None], hooks: Iterable[HookName], device: Device
-) -> Device:
+def with_hooks(known: GivenDevice | None, hooks: Iterable[HookName], device: Device) -> Device:
     """Return a device with only these hooks, which have the parameters of a claim.
 
-    ``given`` are the devices in its record, by ID. Raise ClaimError.
+    ``known`` is the device in its record, if it is there. Raise ClaimError.
     """
-    known = given.get(device.id)
     texts = defaults(device.parameters) | (known.parameters if known else {})
 
     def lookup(_: str, name: str, /) -> str | None:
@@ -322,7 +319,7 @@ def _given(key: Key, device: Device, parameters: Mapping[str, str] | None) -> Gi
     )
     hook = None
     if parameters is not None:
-        hook = with_hooks({device.id: given}, ("release",), device).hooks.get("release")
+        hook = with_hooks(given, ("release",), device).hooks.get("release")
     if hook is None:
         return given
     command = hook.command.expand(lambda *_: None)

@@ -11,7 +11,7 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
 from genericdp.devices.capacity import rounded_up
@@ -43,7 +43,7 @@ from genericdp.dra.given import (
 from genericdp.errors import DAMAGE, GenericdpError, reason_of
 from genericdp.host.workers import HangingError, finish, in_worker
 from genericdp.jsonvalues import from_record
-from genericdp.prepare import CallTimeouts, counted, limited, log_given
+from genericdp.prepare import CallTimeouts, Limit, counted, limited, log_given
 from genericdp.printing import first_few, printable, shortened
 from genericdp.repeat import Latch, explained
 
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         Awaitable,
         Callable,
         Collection,
+        Coroutine,
         Iterable,
         Iterator,
         Mapping,
@@ -76,6 +77,8 @@ if TYPE_CHECKING:
     Devices: TypeAlias = dict[Key, Device]
     GetClaim: TypeAlias = Callable[[str, str], Awaitable[dict[str, Any] | None]]
     """Returns a claim by namespace and name, or None; raises GenericdpError."""
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -180,18 +183,20 @@ class ClaimPreparer:
         self, claims: Sequence[ClaimRef]
     ) -> dict[str, tuple[PreparedDevice, ...] | str]:
         """Return the devices of each claim, or why it cannot be prepared, by UID."""
-        answers = {
-            ref.uid: await self._caught(self._prepare(ref), ref, "prepared") for ref in claims
-        }
+        limit = Limit("NodePrepareResources", CallTimeouts().claims)
+        answers = await _together(
+            self._caught(self._prepare(ref, limit), ref, "prepared") for ref in claims
+        )
         self._warn_of_collisions([ref.uid for ref in claims])
-        return answers
+        return {ref.uid: answer for ref, answer in zip(claims, answers, strict=True)}
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> dict[str, str]:
         """Return why each claim cannot be unprepared, by UID; empty if it was."""
-        return {
-            ref.uid: await self._caught(self._unprepare(ref.uid), ref, "unprepared") or ""
-            for ref in claims
-        }
+        limit = _unprepare_limit()
+        answers = await _together(
+            self._caught(self._unprepare(ref.uid, limit), ref, "unprepared") for ref in claims
+        )
+        return {ref.uid: answer or "" for ref, answer in zip(claims, answers, strict=True)}
 
     async def _caught(self, work: Awaitable[Any], claim: ClaimRef, what: str) -> Any:  # noqa: ANN401
         """Return the result; if there is an error, log and return its text."""
@@ -226,7 +231,7 @@ class ClaimPreparer:
 
     # Prepare
 
-    async def _prepare(self, ref: ClaimRef) -> tuple[PreparedDevice, ...]:
+    async def _prepare(self, ref: ClaimRef, limit: Limit) -> tuple[PreparedDevice, ...]:
         tallies: list[ResourceTally] = []
         with counted(tallies):
             async with self._lock(ref.uid):
@@ -235,9 +240,11 @@ class ClaimPreparer:
                 if before is not None:
                     self._note_withheld(before, None)
                     if not before.is_allocated_as(asked):
-                        before = await self._end_former(before, asked)
+                        before = await self._end_former(before, asked, limit)
                 claim, fresh = await self._reserve(asked, before)
-                devices = await self._ready_devices(claim, fresh, run_hooks=not claim.is_prepared)
+                devices = await self._ready_devices(
+                    claim, fresh, limit, run_hooks=not claim.is_prepared
+                )
                 if not claim.is_prepared:
                     if is_checked := devices.keys() == {result.key for result in claim.results}:
                         claim = self._renewed(claim, asked, fresh, devices)
@@ -421,35 +428,40 @@ class ClaimPreparer:
         )
         return not has_other and are_same(now, known, self._present)
 
-    async def _ready_devices(self, claim: Claim, fresh: Devices, *, run_hooks: bool) -> Devices:
+    async def _ready_devices(
+        self, claim: Claim, fresh: Devices, limit: Limit, *, run_hooks: bool
+    ) -> Devices:
         """Check its devices as in Allocate, run hooks, and return the devices; raise CallError.
 
         Devices that are not ``fresh`` are not on offer: they are from the claim's record.
         Hooks run for no device that is only for admin access.
         """
-        found: Devices = {}
         held = {hold.key for hold in claim.holds}
+        given = {device.key: device for device in claim.devices}
+
+        async def ready(gate: Gate, hooks: Iterable[HookName], shares: Sequence[str]) -> Devices:
+            def bind(device: Device) -> Device:
+                return with_hooks(given.get((gate.resource, device.id)), _HOOKS, device)
+
+            async with limited(gate.resource, limit) as unfinished:
+                devices = await gate.prepare(shares, hooks, unfinished, bind)
+            return {(gate.resource, device.id): device for device in devices}
+
+        works = []
         for gate in self._gates():
-            name, seconds = gate.resource, gate.timeouts.prepare
-            given = {
-                device.device_id: device for device in claim.devices if device.resource == name
-            }
-            results = [
-                result
-                for result in claim.results
-                if result.resource == name and result.key in fresh
-            ]
-            for hooks in (_HOOKS, ()):
-                shares = [result.share for result in results if (result.key in held) is bool(hooks)]
+            for is_held in (True, False):
+                shares = [
+                    result.share
+                    for result in claim.results
+                    if result.resource == gate.resource
+                    and result.key in fresh
+                    and (result.key in held) is is_held
+                ]
                 if shares:
-                    async with limited(name, "NodePrepareResources", seconds) as unfinished:
-                        ready = await gate.prepare(
-                            shares,
-                            hooks if run_hooks else (),
-                            unfinished,
-                            partial(with_hooks, given, _HOOKS),
-                        )
-                    found |= {(name, device.id): device for device in ready}
+                    works.append(ready(gate, _HOOKS if run_hooks and is_held else (), shares))
+        found = {
+            key: device for devices in await _together(works) for key, device in devices.items()
+        }
         if missing := fresh.keys() - found.keys():
             raise ClaimError(f"{next(iter(missing))[0]} is not on offer on this node any more")
         return found
@@ -540,14 +552,14 @@ class ClaimPreparer:
 
     # The end of a claim
 
-    async def _unprepare(self, uid: str) -> None:
+    async def _unprepare(self, uid: str, limit: Limit) -> None:
         async with self._lock(uid):
             if (claim := self.records.claims.get(uid)) is not None:
-                await self._release(claim)
+                await self._release(claim, limit)
             else:
                 await finish(self._forget(uid))
 
-    async def _end_former(self, before: Claim, asked: Claim) -> Claim | None:
+    async def _end_former(self, before: Claim, asked: Claim, limit: Limit) -> Claim | None:
         """Release devices of a claim that are no longer allocated to it; return those that it
         keeps. Raise ClaimError if these are not known: a device may be back later.
         """
@@ -556,9 +568,11 @@ class ClaimPreparer:
         if not before.results and held == {(result.key, result.held_share) for result in wanted}:
             return before  # only its holds show that it is the same allocation
         keep = {result.key for result in wanted} & {hold.key for hold in before.holds}
-        return await self._release(before, keep)
+        return await self._release(before, limit, keep)
 
-    async def _release(self, claim: Claim, keep: Collection[Key] = ()) -> Claim | None:
+    async def _release(
+        self, claim: Claim, limit: Limit, keep: Collection[Key] = ()
+    ) -> Claim | None:
         """Run the release hooks of hardware that has no other holder, and forget the claim.
 
         It continues to hold ``keep``, which is returned. Raise CallError, or OSError.
@@ -574,23 +588,22 @@ class ClaimPreparer:
             with suppress(OSError, ClaimError):
                 await finish(self.records.write(claim))
         passed: set[tuple[str, Key]] = set()
+
+        async def run_last(resource: str) -> None:
+            # There is no await between this check and the hooks: others may get a share meanwhile,
+            # and their hooks run after those that have begun.
+            mine = [hold for hold in ending if hold.resource == resource]
+            last = [
+                hold.key for hold in mine if hold.key in hooked and not self._is_held(hold, claim)
+            ]
+            passed.update((claim.uid, hold.key) for hold in mine)
+            self._passed |= passed
+            if devices := [hooked[key] for key in last]:
+                async with limited(resource, limit) as unfinished:
+                    await self._run_hooks("release", resource, devices, unfinished)
+
         try:
-            for resource in dict.fromkeys(hold.resource for hold in ending):
-                # Checked for each resource, with no await before its hooks: others may get a share
-                # meanwhile, and their hooks run after those that have begun.
-                mine = [hold for hold in ending if hold.resource == resource]
-                last = [
-                    hold.key
-                    for hold in mine
-                    if hold.key in hooked and not self._is_held(hold, claim)
-                ]
-                passed |= {(claim.uid, hold.key) for hold in mine}
-                self._passed |= passed
-                if devices := [hooked[key] for key in last]:
-                    # A device that is no longer offered has no gate.
-                    seconds = CallTimeouts().prepare
-                    async with limited(resource, "NodeUnprepareResources", seconds) as unfinished:
-                        await self._run_hooks("release", resource, devices, unfinished)
+            await _together(map(run_last, dict.fromkeys(hold.resource for hold in ending)))
             if not keep:
                 await finish(self._forget(claim.uid))
                 return None
@@ -631,8 +644,7 @@ class ClaimPreparer:
                 and self._is_hardware(hold.identities, listed.device)
             ):
                 try:
-                    given_now = {hold.device_id: known}
-                    found[hold.key] = with_hooks(given_now, ("release",), listed.device)
+                    found[hold.key] = with_hooks(known, ("release",), listed.device)
                     continue
                 except ClaimError as error:  # it uses a parameter that was not known then
                     log.warning(
@@ -672,7 +684,7 @@ class ClaimPreparer:
         for uid in await in_worker(self.records.markers, self.records.directory):
             claim = self.records.claims.get(uid, uid)
             try:
-                await self._unprepare(uid)
+                await self._unprepare(uid, _unprepare_limit())
                 log.warning("claim %s was released by an administrator", claim)
             except (GenericdpError, OSError) as error:
                 why = explained(error, self.records.directory)
@@ -738,7 +750,8 @@ class ClaimPreparer:
         elif former and is_of_other_boot:
             async with self._lock(claim.uid):
                 log.warning("claim %s has ended before the node has started", claim)
-                await self._release(claim, {hold.key for hold in claim.holds} - former)
+                keep = {hold.key for hold in claim.holds} - former
+                await self._release(claim, _unprepare_limit(), keep)
         else:
             lacks = "has" if not exists else "allocates to it"
             why = f"which the API server no longer {lacks}: {_WAITING}"
@@ -867,6 +880,19 @@ class ClaimPreparer:
                             printable(name),
                             node["path"],
                         )
+
+
+def _unprepare_limit() -> Limit:
+    return Limit("NodeUnprepareResources", CallTimeouts().claims)
+
+
+async def _together(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Run all to their end, even if some fail; return their results, or raise the first error."""
+    results = await asyncio.gather(*works, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return results  # type: ignore[return-value]  # none is an error
 
 
 def _log_given(claim: Claim, pods: Sequence[str]) -> None:

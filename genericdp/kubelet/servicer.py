@@ -18,7 +18,7 @@ from genericdp.host.workers import in_worker
 from genericdp.kubelet.api import deviceplugin_pb2 as api
 from genericdp.model import Preference
 from genericdp.observed import Observed, until
-from genericdp.prepare import counted, limited, log_given
+from genericdp.prepare import Limit, counted, limited, log_given
 from genericdp.template import UnusableValueError
 
 if TYPE_CHECKING:
@@ -96,7 +96,8 @@ class Servicer:
         """Answer Allocate, with everything that was requested, or an error with the reason."""
         gate = self.gate
         with counted([gate.tally]):
-            async with limited(gate.resource, "Allocate", gate.timeouts.allocate) as unfinished:
+            limit = Limit("Allocate", gate.timeouts.allocate)
+            async with limited(gate.resource, limit) as unfinished:
                 asked = parsed(api.AllocateRequest, request).container_requests
                 shares = [share for container in asked for share in container.devices_ids]
                 self._gave(shares)  # an edit of the config may come before the answer
@@ -133,8 +134,8 @@ class Servicer:
 
     async def pre_start_container(self, request: bytes) -> bytes:
         """Answer PreStartContainer once all hooks have succeeded."""
-        resource, seconds = self.gate.resource, self.gate.timeouts.pre_start
-        async with limited(resource, "PreStartContainer", seconds) as unfinished:
+        limit = Limit("PreStartContainer", self.gate.timeouts.pre_start)
+        async with limited(self.gate.resource, limit) as unfinished:
             shares = parsed(api.PreStartContainerRequest, request).devices_ids
             await self.gate.pre_start(shares, unfinished)
         return b""
