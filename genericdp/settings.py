@@ -21,6 +21,8 @@ KUBELET_ROOT = Path("/var/lib/kubelet")
 """The kubelet's default ``--root-dir``."""
 KUBELET_DIRECTORY = Path("/var/lib/kubelet/device-plugins")
 """A constant of the kubelet: its ``--root-dir`` does not move it."""
+SERVED = "served.json"
+"""The file with the names of the resources that a DRA driver serves, in its directory."""
 CDI_DIRECTORY = Path("/var/run/cdi")
 """The directory in which container runtimes expect specs that are kept up to date."""
 _WRITTEN = re.compile(r"(?:\[(?P<v6>[^][\s/@]*)\]|(?P<host>[^][\s/@:]*)):0*(?P<port>[0-9]{1,5})")
@@ -112,7 +114,7 @@ class DraSettings:
     @property
     def served_file(self) -> Path:
         """The file with the names of the resources that DRA serves, for the next start."""
-        return self.directory / "served.json"
+        return self.directory / SERVED
 
     @property
     def claims_directory(self) -> Path:

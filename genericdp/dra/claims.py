@@ -10,7 +10,7 @@ import json
 import logging
 import os
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +24,12 @@ from genericdp.errors import DAMAGE, UnusableDeviceError, is_shortage, reason_of
 from genericdp.host.workers import in_worker
 from genericdp.jsonvalues import KEY, as_record, count_values, from_record, parse_json
 from genericdp.model import ServedBy
+from genericdp.printing import first_few
 from genericdp.repeat import explained
+from genericdp.settings import SERVED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from pathlib import Path
     from typing import TypeAlias
 
@@ -41,6 +43,7 @@ _VERSION = 4
 hold is lost.
 """
 SUFFIX = ".json"
+_MAX_SERVED_BYTES = 1024 * 1024
 RELEASE_SUFFIX = ".release"
 MAX_BYTES = 4 * 1024 * 1024
 """Maximum size of a record, both when it is written and when it is read."""
@@ -262,6 +265,12 @@ class Record:
     """None if the record does not show which hardware its claim has."""
     why: str = ""
     """Why it does not; empty if it does."""
+    resources: frozenset[str] | None = None
+    """Those of which its claim may have devices; None if it may have any."""
+
+    def may_hold(self, resource: str) -> bool:
+        """Return whether its claim may have devices of a resource, but does not show which."""
+        return self.claim is None and (self.resources is None or resource in self.resources)
 
     @property
     def uid(self) -> str:
@@ -281,9 +290,10 @@ class Record:
         return release_marker(self.path.parent, self.uid).exists()
 
     def __str__(self) -> str:
+        names = "" if self.resources is None else f" for {first_few(sorted(self.resources), 3)}"
         return (
             f"the record {self.path} does not say which hardware its claim has ({self.why}):"
-            f" no new claim is prepared until `genericdp claims release {self.uid}`, or"
+            f" no new claim is prepared{names} until `genericdp claims release {self.uid}`, or"
             " until the file is removed"
         )
 
@@ -453,31 +463,52 @@ def read_records(directory: Path) -> list[Record]:
     return found
 
 
-async def read_others(own: Path) -> tuple[bool, list[Claim]]:
-    """Return whether other drivers may have records on this node, and their claims.
+def read_served(file: Path) -> frozenset[str]:
+    """Return the names of the resources that a driver serves; raise OSError or one of DAMAGE."""
+    record = json.loads(read_regular(file, _MAX_SERVED_BYTES))
+    return frozenset(name for name in record["resources"] if isinstance(name, str))
 
-    A file in a different format belongs to a driver that is not ours. Raise OSError for lack of
+
+async def read_others(own: Path) -> tuple[bool, list[Record]]:
+    """Return whether other drivers may have records on this node, and these.
+
+    A record that cannot be read may be about any device that its driver has served. Without a list
+    of these, the directory belongs to a program that is not genericdp. Raise OSError for lack of
     descriptors or memory, and if reading hangs: an overlooked claim would lose its hardware.
     """
 
-    def read() -> tuple[bool, list[Claim]]:
-        directories = [
-            directory
-            for directory in record_directories(own.parent.parent.parent)
-            if directory != own
-        ]
-        found = []
-        for directory in directories:
+    def read() -> tuple[bool, list[Record]]:
+        directories = record_directories(own.parent.parent.parent)
+        found: list[Record] = []
+        for directory in (other for other in directories if other != own):
             try:
-                found += [
-                    record.claim for record in read_records(directory) if record.claim is not None
-                ]
+                records = read_records(directory)
+                if any(record.claim is None for record in records):
+                    records = [*_limited(records, directory.with_name(SERVED))]
+                found += records
             except OSError as error:
                 if is_shortage(error):
                     raise
-        return bool(directories), found
+        return any(other != own for other in directories), found
 
     return await in_worker(read, "the claims of other drivers")
+
+
+def _limited(records: Iterable[Record], served: Path) -> Iterator[Record]:
+    """Yield the records of a driver; those that cannot be read with the resources that it serves.
+
+    Raise OSError for lack of descriptors or memory.
+    """
+    try:
+        resources = read_served(served)
+    except FileNotFoundError:
+        yield from (record for record in records if record.claim is not None)
+        return
+    except (OSError, *DAMAGE) as error:
+        if is_shortage(error):
+            raise
+        resources = None
+    yield from (replace(record, resources=resources) for record in records)
 
 
 def are_same(

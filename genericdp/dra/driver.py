@@ -26,11 +26,12 @@ from genericdp.dra.claims import (
     ClaimRecords,
     read_others,
     read_records,
+    read_served,
 )
 from genericdp.dra.prepare import ClaimPreparer, ServedPool
 from genericdp.dra.publisher import Publisher, StoredSlices
 from genericdp.dra.slices import pool_name, shares_of
-from genericdp.durable import lock, put_aside, read_regular, write
+from genericdp.durable import lock, put_aside, write
 from genericdp.errors import DAMAGE, KubeletError, reason_of, ungrouped
 from genericdp.host.events import DirectoryWatch
 from genericdp.host.workers import HangingError, in_worker
@@ -66,8 +67,6 @@ took.
 """
 _ADDITIONS = flags.CREATE | flags.MOVED_TO
 _REMOVALS = flags.DELETE | flags.MOVED_FROM
-_MAX_SERVED_BYTES = 1024 * 1024
-"""Maximum size of the list of resources that DRA serves."""
 _VERSION = 1  # of the format of served.json
 _ASK_SECONDS = 1.0
 """How long the kubelet may take to answer, because the reconcile waits for it."""
@@ -204,7 +203,7 @@ class DraDriver:
         if self._parts is not None:  # it may end meanwhile
             preparer = self._parts.preparer
             self.held = await preparer.holds()
-            self._unreadable = tuple(preparer.records.unreadable.values())
+            self._unreadable = preparer.unreadable
         else:
             directory = settings.claims_directory
             records: list[Record] = []
@@ -214,8 +213,14 @@ class DraDriver:
             claims = self._records.unwritten | {
                 record.uid: record.claim for record in records if record.claim is not None
             }
-            self.held = [device for claim in (*claims.values(), *others) for device in claim.held()]
-            self._unreadable = [record for record in records if record.uid not in claims]
+            foreign = [record.claim for record in others if record.claim is not None]
+            known = (*claims.values(), *foreign)
+            self.held = [device for claim in known for device in claim.held()]
+            self._unreadable = [
+                record
+                for record in (*records, *others)
+                if record.claim is None and record.uid not in self._records.unwritten
+            ]
         if self._dra_now is None:
             # The file may be missing or damaged: DRA certainly serves the resources of claims.
             work = partial(_read_served, settings)
@@ -267,7 +272,10 @@ class DraDriver:
             for holder in held.holders.values()
             for who in holder
         )
-        if why := trouble or next(chain(holders, map(str, self._unreadable)), ""):
+        unknown = (
+            str(record) for record in self._unreadable for name in names if record.may_hold(name)
+        )
+        if why := trouble or next(chain(holders, unknown), ""):
             return _Verdict(why, ServedBy.DRA)
         why, is_transient = self._why_still_offered(names)
         return _Verdict(why, None, is_transient)
@@ -423,8 +431,9 @@ class DraDriver:
         preparer, plugin, publisher = self._parts
         if not plugin.registration.active.value:
             return plugin.registration.reason
-        for record in preparer.records.unreadable.values():
-            return str(record)
+        for record in preparer.unreadable:
+            if record.may_hold(resource):
+                return str(record)
         soon = "its ResourceSlices are about to be written"
         return publisher.state.value.get(resource, soon) or publisher.slices.failure.value
 
@@ -648,8 +657,7 @@ def _can_have(resource: Resource, name: str) -> bool:
 def _read_served(settings: DraSettings) -> frozenset[str]:
     """Return the names in the file, none if it is damaged (it is renamed then); raise OSError."""
     try:
-        record = json.loads(read_regular(settings.served_file, _MAX_SERVED_BYTES))
-        return frozenset(name for name in record["resources"] if isinstance(name, str))
+        return read_served(settings.served_file)
     except FileNotFoundError:
         pass
     except (*DAMAGE, IsADirectoryError):

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from genericdp.devices.devicelist import Entry
     from genericdp.devices.held import HeldDevice
     from genericdp.devices.identity import HardwareIdentity
-    from genericdp.dra.claims import ClaimRecords, Key
+    from genericdp.dra.claims import ClaimRecords, Key, Record
     from genericdp.host.root import Root
     from genericdp.kubelet.dra import ClaimRef, DeviceHealth, PreparedDevice
     from genericdp.model import HookName
@@ -160,8 +160,8 @@ class ClaimPreparer:
         """Locks by UID: calls about the same claim run one after another."""
         self.withheld: dict[str, _Withheld] = {}
         """Shares of claims that the API server no longer has, by UID of the claim."""
-        self._others: Sequence[Claim] = ()
-        """Claims of drivers with other names, as last read."""
+        self._others: Sequence[Record] = ()
+        """Records of drivers with other names, as last read."""
         self._reads_begun = self._read_taken = 0
         """The numbers of the last read of other drivers' claims, and of the read that
         ``_others`` is from.
@@ -476,11 +476,21 @@ class ClaimPreparer:
     def known_holds(self) -> list[HeldDevice]:
         """Return the holds of claims; those of other drivers as last read."""
         found = []
-        for claim in (*self.records.claims.values(), *self._others):
+        for claim in (*self.records.claims.values(), *self._other_claims):
             withheld = self.withheld.get(claim.uid)
             pods = self._pods.get(claim.uid, ())
             found += claim.held(withheld.shares if withheld else None, pods)
         return found
+
+    @property
+    def _other_claims(self) -> list[Claim]:
+        return [record.claim for record in self._others if record.claim is not None]
+
+    @property
+    def unreadable(self) -> list[Record]:
+        """The records that do not show what their claims hold."""
+        others = (record for record in self._others if record.claim is None)
+        return [*self.records.unreadable.values(), *others]
 
     async def _read_others(self) -> bool:
         """Read the records of other drivers; return whether there may be any. Raise OSError."""
@@ -496,10 +506,12 @@ class ClaimPreparer:
 
     def _why_refused(self, claim: Claim) -> str:
         """Return why a claim cannot have its hardware now; empty if it can."""
-        unreadable = [why for uid, why in self.records.unreadable.items() if uid != claim.uid]
         mine = self.records.claims.get(claim.uid)
-        if unreadable and (mine is None or not all(has_all(mine, hold) for hold in claim.holds)):
-            return str(unreadable[0])
+        for hold in claim.holds if self.unreadable else ():
+            for record in self.unreadable:
+                is_own = record.uid == claim.uid or (mine is not None and has_all(mine, hold))
+                if record.may_hold(hold.resource) and not is_own:
+                    return str(record)
         for hold, held, holder in self._conflicts(claim):
             result = next(result for result in claim.results if result.key == hold.key)
             what = f"device {result.device} of {result.pool}"
@@ -548,7 +560,7 @@ class ClaimPreparer:
         Devices that pods hold through the device plugin are not on offer: ``decide`` ensures that.
         """
         own = (other for other in self.records.claims.values() if other.uid != claim.uid)
-        return ((held, holder) for holder in (*own, *self._others) for held in holder.holds)
+        return ((held, holder) for holder in (*own, *self._other_claims) for held in holder.holds)
 
     # The end of a claim
 
@@ -700,7 +712,7 @@ class ClaimPreparer:
             self._pods = {uid: self._pods[uid] for uid in self._pods if uid in self.records.claims}
             with suppress(OSError):  # then as last read; Prepare needs them and says why
                 await self._read_others()
-            for claim in (*self.records.claims.values(), *self._others):
+            for claim in (*self.records.claims.values(), *self._other_claims):
                 try:
                     await self.check(claim)
                 except (GenericdpError, OSError) as error:
@@ -740,11 +752,7 @@ class ClaimPreparer:
         if claim.driver != self._driver:
             if not exists and is_of_other_boot:
                 self._ended_elsewhere.add((claim.driver, claim.uid))
-                self._others = [
-                    other
-                    for other in self._others
-                    if (other.driver, other.uid) != (claim.driver, claim.uid)
-                ]
+                self._others = [other for other in self._others if other.claim is not claim]
         elif self.records.claims.get(claim.uid) is not claim or self._lock(claim.uid).locked():
             pass  # a call about it is in progress
         elif former and is_of_other_boot:
