@@ -18,6 +18,7 @@ from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.held import Held
 from genericdp.devices.matching import reads_properties
 from genericdp.devices.resourcenames import resulting
+from genericdp.gate import Gate
 from genericdp.health.execution import HookRunner
 from genericdp.host.cache import HostReader
 from genericdp.host.workers import HangingError, in_worker
@@ -26,7 +27,6 @@ from genericdp.kubelet.servicer import Servicer, encode_list, entry_bytes
 from genericdp.ledger import Ledger
 from genericdp.model import InjectBy, ServedBy
 from genericdp.observed import Observed, Signal, until
-from genericdp.prepare import Gate
 from genericdp.tally import Tally
 
 if TYPE_CHECKING:
@@ -199,11 +199,11 @@ class Reconciler:
         self._count(served, decision.lists)
         if self.dra is not None:
             self._serve_by_dra(self.dra, served, decision)
-        withheld = self.dra.withheld if self.dra else ()
+        unserved = self.dra.unserved if self.dra else ()
         ours = {
             name: served[name]
             for name in by_plugin
-            if (decision.lists[name].template or name) not in withheld
+            if (decision.lists[name].template or name) not in unserved
         }
         self.ledger.note(decision.lists, ours, decision.awaited, time.monotonic())
         if self.ledger.has_changed:

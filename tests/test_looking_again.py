@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from genericdp.devices.decide import DeviceLists
 from genericdp.errors import HostError
+from genericdp.gate import why_unusable
 from genericdp.host.root import Root
 from genericdp.model import Resource
-from genericdp.prepare import why_unusable
 
 from tests.cases.machine import Machine
 from tests.decisions import Discoverer

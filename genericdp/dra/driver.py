@@ -49,11 +49,11 @@ if TYPE_CHECKING:
     from genericdp.devices.devicelist import DeviceList
     from genericdp.devices.held import HeldDevice
     from genericdp.dra.claims import Record
+    from genericdp.gate import Gate, RunHooks
     from genericdp.host.root import Root
     from genericdp.kubelet.directory import KubeletDirectory
     from genericdp.model import Resource
     from genericdp.policy import Policy
-    from genericdp.prepare import Gate, RunHooks
     from genericdp.settings import DraSettings, Settings
 
 
@@ -303,7 +303,7 @@ class DraDriver:
 
     def _active_as(self, name: str) -> Resource | None:
         """Return a resource of the config as it is served now; None if it is not served."""
-        return None if name in self.withheld else self._active.get(name)
+        return None if name in self.unserved else self._active.get(name)
 
     async def _save_served(self, settled: Collection[Resource]) -> str:
         """Save which resources DRA serves; return why that failed, or an empty string."""
@@ -324,7 +324,7 @@ class DraDriver:
         return ""
 
     def _apply(self, wanted: Mapping[str, Resource], waiting: Mapping[str, _Verdict]) -> None:
-        """Set the active back ends: resources that wait stay as they were, or are withheld.
+        """Set the active back ends: resources that wait stay as they were, or unserved.
 
         Log changes.
         """
@@ -339,7 +339,7 @@ class DraDriver:
             latch = self._logged.setdefault(name, Latch(log, resource=name))
             level = logging.INFO if is_transient else logging.WARNING
             latch.update(why, "not served by %s yet: %s", resource.served_by, why, level=level)
-            # Resources that neither serves need some value; the reconciler omits ``withheld``.
+            # Resources that neither serves need some value; the reconciler omits ``unserved``.
             active[name] = replace(resource, served_by=meanwhile or ServedBy.DEVICE_PLUGIN)
             if last is not None and last.served_by is meanwhile:
                 active[name] = last
@@ -356,7 +356,7 @@ class DraDriver:
         return {name: verdict.why_not for name, verdict in self._waiting.items()}
 
     @property
-    def withheld(self) -> Collection[str]:
+    def unserved(self) -> Collection[str]:
         """Return those of them that are not served: a pod or claim may hold their devices."""
         return [name for name, verdict in self._waiting.items() if verdict.meanwhile is None]
 
@@ -638,7 +638,7 @@ class DraDriver:
         if self._parts is None:
             return {"prepared": 0, "gone": 0}
         preparer = self._parts.preparer
-        gone = len(preparer.withheld)
+        gone = len(preparer.gone)
         return {"prepared": len(preparer.records.claims) - gone, "gone": gone}
 
 

@@ -41,9 +41,9 @@ from genericdp.dra.given import (
     with_hooks,
 )
 from genericdp.errors import DAMAGE, GenericdpError, reason_of
+from genericdp.gate import CallTimeouts, Limit, counted, limited, log_given
 from genericdp.host.workers import HangingError, finish, in_worker
 from genericdp.jsonvalues import from_record
-from genericdp.prepare import CallTimeouts, Limit, counted, limited, log_given
 from genericdp.printing import first_few, printable, shortened
 from genericdp.repeat import Latch, explained
 
@@ -66,11 +66,11 @@ if TYPE_CHECKING:
     from genericdp.devices.held import HeldDevice
     from genericdp.devices.identity import HardwareIdentity
     from genericdp.dra.claims import ClaimRecords, Key, Record
+    from genericdp.gate import Gate, RunHooks
     from genericdp.host.root import Root
     from genericdp.kubelet.dra import ClaimRef, DeviceHealth, PreparedDevice
     from genericdp.model import HookName
     from genericdp.policy import Policy
-    from genericdp.prepare import Gate, RunHooks
     from genericdp.settings import DraSettings
     from genericdp.tally import ResourceTally
 
@@ -102,7 +102,7 @@ class ServedPool:
 
 
 @dataclass(kw_only=True, slots=True)
-class _Withheld:
+class _GoneClaim:
     """Shares of a prepared claim that the scheduler considers free."""
 
     since: float
@@ -158,7 +158,7 @@ class ClaimPreparer:
         self._changed = changed
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """Locks by UID: calls about the same claim run one after another."""
-        self.withheld: dict[str, _Withheld] = {}
+        self.gone: dict[str, _GoneClaim] = {}
         """Shares of claims that the API server no longer has, by UID of the claim."""
         self._others: Sequence[Record] = ()
         """Records of drivers with other names, as last read."""
@@ -238,7 +238,7 @@ class ClaimPreparer:
                 asked = await self._get_allocated(ref, tallies)
                 before = self.records.claims.get(asked.uid)
                 if before is not None:
-                    self._note_withheld(before, None)
+                    self._note_gone(before, None)
                     if not before.is_allocated_as(asked):
                         before = await self._end_former(before, asked, limit)
                 claim, fresh = await self._reserve(asked, before)
@@ -444,7 +444,7 @@ class ClaimPreparer:
                 return with_hooks(given.get((gate.resource, device.id)), _HOOKS, device)
 
             async with limited(gate.resource, limit) as unfinished:
-                devices = await gate.prepare(shares, hooks, unfinished, bind)
+                devices = await gate.admit(shares, hooks, unfinished, bind)
             return {(gate.resource, device.id): device for device in devices}
 
         works = []
@@ -477,9 +477,9 @@ class ClaimPreparer:
         """Return the holds of claims; those of other drivers as last read."""
         found = []
         for claim in (*self.records.claims.values(), *self._other_claims):
-            withheld = self.withheld.get(claim.uid)
+            gone = self.gone.get(claim.uid)
             pods = self._pods.get(claim.uid, ())
-            found += claim.held(withheld.shares if withheld else None, pods)
+            found += claim.held(gone.shares if gone else None, pods)
         return found
 
     @property
@@ -518,8 +518,8 @@ class ClaimPreparer:
             who = f"claim {holder}"
             name = "" if hold.key == held.key else f" as {held.device_id} of {held.resource}"
             driver = "" if holder.driver == self._driver else f" by the DRA driver {holder.driver}"
-            withheld = self.withheld.get(holder.uid)
-            why = f", {withheld.why}" if withheld is not None else ""
+            gone = self.gone.get(holder.uid)
+            why = f", {gone.why}" if gone is not None else ""
             is_full = hold.key == held.key and is_shared(hold, held)
             how = "has too little capacity left next to" if is_full else "is prepared for"
             return f"{what} {how} {who}{name}{driver}{why}"
@@ -679,7 +679,7 @@ class ClaimPreparer:
             await self.records.remove(uid)
         finally:
             self.specs.ending.remove(uid)
-        if self.withheld.pop(uid, None) is not None:
+        if self.gone.pop(uid, None) is not None:
             self._changed()
 
     async def honor_markers(self) -> bool:
@@ -718,9 +718,9 @@ class ClaimPreparer:
                 except (GenericdpError, OSError) as error:
                     log.debug("claim %s stays as it is: %s", claim, error)
             now = asyncio.get_running_loop().time()
-            for uid, withheld in self.withheld.items():
-                if not withheld.is_old and now - withheld.since >= self._timing.warn:
-                    withheld.is_old = True
+            for uid, gone in self.gone.items():
+                if not gone.is_old and now - gone.since >= self._timing.warn:
+                    gone.is_old = True
                     log.warning(
                         "the kubelet has not unprepared claim %s for %d s, although the API server"
                         " no longer has it; once no container uses its devices, run `genericdp"
@@ -763,12 +763,12 @@ class ClaimPreparer:
         else:
             lacks = "has" if not exists else "allocates to it"
             why = f"which the API server no longer {lacks}: {_WAITING}"
-            self._note_withheld(claim, why if former else None, former)
+            self._note_gone(claim, why if former else None, former)
 
-    def _note_withheld(self, claim: Claim, why: str | None, keys: Collection[Key] = ()) -> None:
+    def _note_gone(self, claim: Claim, why: str | None, keys: Collection[Key] = ()) -> None:
         """Record which shares of a claim are withheld; None if none are."""
         if why is None:
-            if self.withheld.pop(claim.uid, None) is not None:
+            if self.gone.pop(claim.uid, None) is not None:
                 self._changed()
             return
         shares = {
@@ -778,9 +778,9 @@ class ClaimPreparer:
             for share in hold.shares
         }
         now = asyncio.get_running_loop().time()
-        withheld = self.withheld.setdefault(claim.uid, _Withheld(since=now))
-        if (withheld.shares, withheld.why) != (shares, why):
-            withheld.shares, withheld.why = shares, why
+        gone = self.gone.setdefault(claim.uid, _GoneClaim(since=now))
+        if (gone.shares, gone.why) != (shares, why):
+            gone.shares, gone.why = shares, why
             log.warning("claim %s has devices, %s", claim, why)
             self._changed()
 

@@ -14,11 +14,11 @@ from genericdp.devices.device import shares_by_device
 from genericdp.devices.devicelist import share_reasons
 from genericdp.devices.preferred import preferred_ids
 from genericdp.errors import InvalidCallError, UnusableDeviceError
+from genericdp.gate import Limit, counted, limited, log_given
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.api import deviceplugin_pb2 as api
 from genericdp.model import Preference
 from genericdp.observed import Observed, until
-from genericdp.prepare import Limit, counted, limited, log_given
 from genericdp.template import UnusableValueError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from genericdp.devices.device import ContainerEdits
     from genericdp.devices.devicelist import DeviceList
-    from genericdp.prepare import Gate
+    from genericdp.gate import Gate
 
 log = logging.getLogger(__name__)
 _MessageT = TypeVar("_MessageT", bound=Message)
@@ -110,7 +110,7 @@ class Servicer:
         return allocation(containers)
 
     async def _edits(self, shares: Sequence[str], unfinished: dict[str, str]) -> ContainerEdits:
-        devices = await self.gate.prepare(shares, ("allocate",), unfinished)
+        devices = await self.gate.admit(shares, ("allocate",), unfinished)
         try:
             return edits_for_kubelet(devices, shares_by_device(shares))
         except UnusableValueError as error:

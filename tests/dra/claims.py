@@ -15,11 +15,11 @@ from genericdp.devices.held import Held, HeldDevice
 from genericdp.dra.claims import ClaimRecords
 from genericdp.dra.prepare import ClaimPreparer, ServedPool
 from genericdp.dra.slices import devices_of, shares_of
+from genericdp.gate import Gate
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
 from genericdp.kubelet.dra import ClaimRef
 from genericdp.model import HookName, ServedBy
-from genericdp.prepare import Gate
 from genericdp.settings import DraSettings
 
 from tests.cases.description import entry_of

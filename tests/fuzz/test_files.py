@@ -19,6 +19,7 @@ from genericdp.config.manifests import read_config
 from genericdp.devices.allocation import AllocationConflictError, edits
 from genericdp.devices.changes import changes
 from genericdp.devices.decide import decide
+from genericdp.gate import why_unusable
 from genericdp.host.cache import HostCache, Stale
 from genericdp.host.events import uevent_of
 from genericdp.host.root import Root
@@ -26,7 +27,6 @@ from genericdp.host.sysfs import device_names, parse_record, plugged_of
 from genericdp.kubelet import servicer as messages
 from genericdp.kubelet.servicer import encode_list
 from genericdp.model import FileType, Resource
-from genericdp.prepare import why_unusable
 from genericdp.template import UnusableValueError
 
 from tests.fuzz.varying import attempt, words

@@ -21,12 +21,12 @@ from genericdp.apiserver import SLICES, Access, ApiClient
 from genericdp.config.load import load
 from genericdp.devices.decide import decide
 from genericdp.errors import ApiError
+from genericdp.gate import Gate
 from genericdp.host.cache import HostCache
 from genericdp.kubelet.api import deviceplugin_pb2 as api
 from genericdp.kubelet.server import SERVICE, listening
 from genericdp.kubelet.servicer import Servicer
 from genericdp.model import Preference
-from genericdp.prepare import Gate
 from genericdp.status.server import Limits, Response
 
 from tests.fuzz.varying import attempt, words

@@ -21,10 +21,10 @@ from genericdp.template import parse
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from genericdp.gate import RunHooks
     from genericdp.health.kinds.kernellog import KernelLogCheck
     from genericdp.host.root import Root
     from genericdp.model import Check
-    from genericdp.prepare import RunHooks
 
 R = "example.com/r"
 PATIENCE_SECONDS = 60.0

@@ -13,12 +13,12 @@ import pytest
 from genericdp.config.load import load
 from genericdp.devices.decide import decide
 from genericdp.errors import Outcome
+from genericdp.gate import CallTimeouts, Gate
 from genericdp.health.execution import HookRunner
 from genericdp.host.cache import HostCache
 from genericdp.kubelet.api import deviceplugin_pb2 as api
 from genericdp.kubelet.server import SERVICE, listening
 from genericdp.kubelet.servicer import Servicer
-from genericdp.prepare import CallTimeouts, Gate
 
 from tests.fixtures.hanging import HangingRoot
 from tests.world import Host, config, serial
@@ -185,9 +185,9 @@ async def test_a_call_at_the_moment_when_a_check_ends_does_not_stop_the_loop(
     async with asyncio.TaskGroup() as tasks:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(loop, "call_soon_threadsafe", tell_both)
-            tasks.create_task(gate.prepare(["ttyUSB0"], (), {}))
+            tasks.create_task(gate.admit(["ttyUSB0"], (), {}))
             await ends.wait()
-        devices = await gate.prepare(["ttyUSB0"], (), {})
+        devices = await gate.admit(["ttyUSB0"], (), {})
         assert [device.id for device in devices] == ["ttyUSB0"]
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from genericdp.devices.devicelist import NOTHING, DeviceList
+from genericdp.gate import CallTimeouts, Gate
 from genericdp.host.root import Root
 from genericdp.kubelet.api import deviceplugin_pb2 as api
 from genericdp.kubelet.servicer import Servicer
 from genericdp.model import Preference
-from genericdp.prepare import CallTimeouts, Gate
 
 from tests.devices.making import decide, node, resource
 from tests.health.probed_devices import no_hooks

@@ -113,7 +113,7 @@ class Gate:
         self.devices = devices
         self._reconciles.send()
 
-    async def prepare(
+    async def admit(
         self,
         shares: Sequence[str],
         hooks: Iterable[HookName],
