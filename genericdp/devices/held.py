@@ -77,7 +77,10 @@ class HeldDevice:
         return first_few([*names], 3) if names else "a pod, perhaps"
 
     def merged(self, other: HeldDevice) -> HeldDevice:
-        """Return the union of what two holders of one name have, with the stricter conditions."""
+        """Return the union of what two holders of one name have.
+
+        It is exclusive if either is, and has the lower number of replicas.
+        """
         holders = dict(self.holders)
         for share, names in other.holders.items():
             holders[share] = tuple(dict.fromkeys((*holders.get(share, ()), *names)))

@@ -207,6 +207,7 @@ class Claim:
     edits: tuple[Edits, ...] = ()
     configurations: tuple[Configuration, ...] = ()
     """What it and its DeviceClasses give as parameters; earlier builds recorded none."""
+    # Without ``compare``, a field is not in the record.
     is_foreign: bool = field(default=False, compare=False)
     """Whether a different version of genericdp wrote the record, so that only its holds are
     known.

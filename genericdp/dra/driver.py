@@ -28,7 +28,8 @@ from genericdp.dra.claims import (
     read_records,
     read_served,
 )
-from genericdp.dra.prepare import ClaimPreparer, ServedPool
+from genericdp.dra.pools import Pools, ServedPool
+from genericdp.dra.prepare import ClaimPreparer
 from genericdp.dra.publisher import Publisher, StoredSlices
 from genericdp.dra.slices import pool_name, shares_of
 from genericdp.durable import lock, put_aside, write
@@ -139,8 +140,7 @@ class DraDriver:
         # those that it should serve according to the config.
         self._dra_now: frozenset[str] | None = None
         self._dra_wanted: frozenset[str] = frozenset()
-        self._pools: Mapping[str, ServedPool] = {}
-        """Those of the resources that it serves, by name."""
+        self._pools = Pools(self._why_absent)
         self._lists: Observed[Mapping[str, DeviceList] | None] = Observed(None)
         """The device lists to publish, by resource; None until they are known."""
         # Sent when CDI specs may be outdated, and when an administrator may have released a claim.
@@ -201,9 +201,9 @@ class DraDriver:
         """
         settings = self._settings
         if self._parts is not None:  # it may end meanwhile
-            preparer = self._parts.preparer
-            self.held = await preparer.holds()
-            self._unreadable = preparer.unreadable
+            holders = self._parts.preparer.holders
+            self.held = await holders.holds()
+            self._unreadable = holders.unreadable
         else:
             directory = settings.claims_directory
             records: list[Record] = []
@@ -395,7 +395,7 @@ class DraDriver:
         self._is_awaited = is_awaited or not all(
             held.name.resource in gates and is_healthy(held) for held in self.held
         )
-        self._pools = {
+        self._pools.by_name = {
             pool_name(self._node_name, name): ServedPool(gate=gate, shares=shares_of(gate.devices))
             for name, gate in gates.items()
         }
@@ -405,17 +405,19 @@ class DraDriver:
     def names_of(self, resource: str) -> dict[str, str] | None:
         """Return driver and pool of a resource in ResourceSlices; None if it does not serve it."""
         pool = pool_name(self._node_name, resource)
-        return {"driver": self._settings.driver, "pool": pool} if pool in self._pools else None
+        return (
+            {"driver": self._settings.driver, "pool": pool} if pool in self._pools.by_name else None
+        )
 
     @property
     def latest_holds(self) -> Collection[HeldDevice]:
         """The holds of claims, with those that were prepared since the last reconcile."""
-        return self.held if self._parts is None else self._parts.preparer.known_holds()
+        return self.held if self._parts is None else self._parts.preparer.holders.known_holds()
 
     @property
     def gates(self) -> Mapping[str, Gate]:
         """Those of the resources that it serves, by name."""
-        return {pool.gate.resource: pool.gate for pool in self._pools.values()}
+        return {gate.resource: gate for gate in self._pools.gates}
 
     def _why_absent(self, pool: str) -> str:
         """Return why a resource of the config is not offered, or an empty string if unknown."""
@@ -431,7 +433,7 @@ class DraDriver:
         preparer, plugin, publisher = self._parts
         if not plugin.registration.active.value:
             return plugin.registration.reason
-        for record in preparer.unreadable:
+        for record in preparer.holders.unreadable:
             if record.may_hold(resource):
                 return str(record)
         soon = "its ResourceSlices are about to be written"
@@ -515,7 +517,7 @@ class DraDriver:
                 if not os.fstat(locked).st_nlink:  # the records disappeared with the directory
                     records = self._records
                     await records.write_again(records.claims.values())
-                    self.held = preparer.known_holds()  # while no record can be read
+                    self.held = preparer.holders.known_holds()  # while no record can be read
 
     async def _load_claims(self, client: ApiClient, slices: StoredSlices) -> ClaimPreparer:
         """Return the preparer of the recorded claims; raise OSError."""
@@ -527,8 +529,7 @@ class DraDriver:
             cdi_directory=self._cdi_directory,
             boot_id=boot_id,
             root=self._root,
-            pools=lambda: self._pools,
-            why_absent=self._why_absent,
+            pools=self._pools,
             get_claim=lambda namespace, name: client.find(claim_path(namespace, name)),
             run_hooks=self._run_hooks,
             policy=self._policy,
@@ -638,7 +639,7 @@ class DraDriver:
         if self._parts is None:
             return {"prepared": 0, "gone": 0}
         preparer = self._parts.preparer
-        gone = len(preparer.gone)
+        gone = len(preparer.holders.gone)
         return {"prepared": len(preparer.records.claims) - gone, "gone": gone}
 
 

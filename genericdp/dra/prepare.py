@@ -5,34 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import re
-import time
-from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
-from genericdp.devices.capacity import rounded_up
-from genericdp.devices.held import BY_CAPACITY
-from genericdp.devices.identity import Nature
-from genericdp.devices.parameters import is_for
-from genericdp.devices.resourcenames import label
 from genericdp.devices.transitions import State
-from genericdp.dra.claims import (
-    Claim,
-    ClaimError,
-    Configuration,
-    Hold,
-    Result,
-    are_same,
-    has_all,
-    is_shared,
-    read_others,
-)
+from genericdp.dra.allocated import claim_of, malformed, pods_of, results_of
+from genericdp.dra.claims import ClaimError
 from genericdp.dra.given import (
-    ClaimSpecs,
     as_device,
     contradicting,
     identities_of,
@@ -40,11 +22,12 @@ from genericdp.dra.given import (
     recorded,
     with_hooks,
 )
+from genericdp.dra.holders import Holders
+from genericdp.dra.specs import ClaimSpecs, warn_of_collisions
 from genericdp.errors import DAMAGE, GenericdpError, reason_of
 from genericdp.gate import CallTimeouts, Limit, counted, limited, log_given
 from genericdp.host.workers import HangingError, finish, in_worker
-from genericdp.jsonvalues import from_record
-from genericdp.printing import first_few, printable, shortened
+from genericdp.printing import first_few, printable
 from genericdp.repeat import Latch, explained
 
 if TYPE_CHECKING:
@@ -62,10 +45,8 @@ if TYPE_CHECKING:
     from typing import Never
 
     from genericdp.devices.device import Device
-    from genericdp.devices.devicelist import Entry
-    from genericdp.devices.held import HeldDevice
-    from genericdp.devices.identity import HardwareIdentity
-    from genericdp.dra.claims import ClaimRecords, Key, Record
+    from genericdp.dra.claims import Claim, ClaimRecords, Hold, Key
+    from genericdp.dra.pools import Pools
     from genericdp.gate import Gate, RunHooks
     from genericdp.host.root import Root
     from genericdp.kubelet.dra import ClaimRef, DeviceHealth, PreparedDevice
@@ -82,37 +63,9 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-_PLAIN_LIMITS = "resource.kubernetes.io/extended-resource-claim"
-"""An annotation of the claims that the scheduler makes for plain ``limits``."""
-_POD_CLAIM = "resource.kubernetes.io/pod-claim-name"
-"""An annotation of the claims that are made from a template: their name in the pod's spec."""
-_UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _HOOKS: tuple[HookName, ...] = ("allocate", "preStart")
 """The hooks of NodePrepareResources: with DRA, no call comes before a container starts."""
 _WAITING = "waiting for the kubelet to unprepare it"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ServedPool:
-    """The devices of a resource, as claims name them."""
-
-    gate: Gate
-    shares: Mapping[str, str]
-    """The ID of a device, or of a share of it, by its name in the ResourceSlice."""
-
-
-@dataclass(kw_only=True, slots=True)
-class _GoneClaim:
-    """Shares of a prepared claim that the scheduler considers free."""
-
-    since: float
-    """On the loop's clock."""
-    shares: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """Why not to offer each, by resource and share."""
-    why: str = ""
-    """A relative clause about the claim's devices."""
-    is_old: bool = False
-    """Whether the log already says that this lasts."""
 
 
 class ClaimPreparer:
@@ -131,19 +84,16 @@ class ClaimPreparer:
         cdi_directory: Path,
         boot_id: str,
         root: Root,
-        pools: Callable[[], Mapping[str, ServedPool]],
-        why_absent: Callable[[str], str],
+        pools: Pools,
         get_claim: GetClaim,
         run_hooks: RunHooks,
         policy: Callable[[], Policy | None],
         extended_resource: Callable[[], bool | None],
         changed: Callable[[], None],
     ) -> None:
-        """``pools`` returns the pools that are offered now, by name.
+        """``extended_resource`` returns the attribute of that name, or None if it is unknown.
 
-        ``why_absent`` returns why a pool is not offered; empty if unknown. ``extended_resource``
-        returns the attribute of that name, or None if it is unknown. ``changed`` is called when the
-        withheld shares have changed.
+        ``changed`` is called when other shares must not be offered.
         """
         self._driver, self._timing = settings.driver, settings.claim_timing
         self.records = records
@@ -151,29 +101,13 @@ class ClaimPreparer:
         self.specs = ClaimSpecs(cdi_directory, settings)
         self._boot_id, self._root = boot_id, root
         self._pools = pools
-        self._why_absent = why_absent
         self._get_claim = get_claim
         self._run_hooks, self._policy = run_hooks, policy
         self._extended_resource = extended_resource
         self._changed = changed
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """Locks by UID: calls about the same claim run one after another."""
-        self.gone: dict[str, _GoneClaim] = {}
-        """Shares of claims that the API server no longer has, by UID of the claim."""
-        self._others: Sequence[Record] = ()
-        """Records of drivers with other names, as last read."""
-        self._reads_begun = self._read_taken = 0
-        """The numbers of the last read of other drivers' claims, and of the read that
-        ``_others`` is from.
-        """
-        self._pods: dict[str, tuple[str, ...]] = {}
-        """The pods that use claims of this driver, as the API server last said, by UID."""
-        self._passed: set[tuple[str, Key]] = set()
-        """UID and device of claims that are ending and no longer count as holders."""
-        self._ended_elsewhere: set[tuple[str, str]] = set()
-        """Driver and UID of claims of other drivers that ended with a reboot, as the API server
-        confirms.
-        """
+        self.holders = Holders(settings.driver, records, pools, changed=changed)
         self._unwritten = Latch(log)
         """Why CDI specs could not be written."""
         self._unreleased: dict[str, Latch] = {}
@@ -187,7 +121,8 @@ class ClaimPreparer:
         answers = await _together(
             self._caught(self._prepare(ref, limit), ref, "prepared") for ref in claims
         )
-        self._warn_of_collisions([ref.uid for ref in claims])
+        prepared = (self.records.claims.get(ref.uid) for ref in claims)
+        warn_of_collisions(filter(None, prepared))
         return {ref.uid: answer for ref, answer in zip(claims, answers, strict=True)}
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> dict[str, str]:
@@ -218,7 +153,7 @@ class ClaimPreparer:
         """Yield the health of each device of a prepared claim, once for each claim."""
         for claim in self.records.claims.values():
             for result in claim.results:
-                listed = self._listed(result.key)
+                listed = self._pools.listed(result.key)
                 is_known = listed and listed.state is not State.PROBING
                 is_healthy = listed.is_healthy if listed and is_known else None
                 why = listed.text if listed else "it is not on offer"
@@ -238,21 +173,21 @@ class ClaimPreparer:
                 asked = await self._get_allocated(ref, tallies)
                 before = self.records.claims.get(asked.uid)
                 if before is not None:
-                    self._note_gone(before, None)
+                    self.holders.note_gone(before, None)
                     if not before.is_allocated_as(asked):
                         before = await self._end_former(before, asked, limit)
                 claim, fresh = await self._reserve(asked, before)
                 devices = await self._ready_devices(
                     claim, fresh, limit, run_hooks=not claim.is_prepared
                 )
-                if not claim.is_prepared:
-                    if is_checked := devices.keys() == {result.key for result in claim.results}:
-                        claim = self._renewed(claim, asked, fresh, devices)
+                is_new = not claim.is_prepared
+                is_checked = is_new and devices.keys() == {result.key for result in claim.results}
+                if is_checked:
+                    claim = self._renewed(claim, asked, fresh, devices)
+                if is_new:
                     claim = replace(claim, is_prepared=True)
                     await finish(self.records.write(claim, is_new=before is None))
-                    _log_given(claim, self._pods.get(ref.uid, ()))
-                else:
-                    is_checked = False
+                    _log_given(claim, self.holders.pods.get(ref.uid, ()))
                 if not is_checked:
                     claim, missing = await self._located(claim)
                     if missing:
@@ -267,7 +202,7 @@ class ClaimPreparer:
         if devices == fresh:
             return claim
         claim = recorded(asked, claim.results, devices, self._extended_resource())
-        if why := self._why_refused(claim):
+        if why := self.holders.why_refused(claim):
             raise ClaimError(why)
         self.records.reserve(claim)  # there was no await since the check
         return claim
@@ -280,50 +215,31 @@ class ClaimPreparer:
         found = await self._get_claim(ref.namespace, ref.name)
         if found is None:
             raise ClaimError("there is no such claim any more")
-        try:
-            if (uid := found["metadata"]["uid"]) != ref.uid:
-                raise ClaimError(f"it has been created again: its UID is {uid} now")
-            if not (results := _results(found, self._driver)):
-                raise ClaimError(f"nothing of {self._driver} is allocated to it")
-            pools = {result.pool for result in results}
-            tallies += [pool.gate.tally for name, pool in self._pools().items() if name in pools]
-            self._pods[ref.uid] = _pods_of(found)
-            notes = found["metadata"].get("annotations") or {}
-            pod_claim = str(notes.get(_POD_CLAIM))
-            return Claim(
-                uid=uid,
-                namespace=ref.namespace,
-                name=ref.name,
-                driver=self._driver,
-                boot_id=self._boot_id,
-                per_request=notes.get(_PLAIN_LIMITS) == "true",
-                # Users can write anything into the annotations of their own claims.
-                pod_claim=pod_claim if label(pod_claim) == pod_claim else "",
-                prepared_at=time.time(),  # noqa: TID251  # to be shown
-                results=results,
-                configurations=_configurations(found, self._driver, results),
-            )
-        except DAMAGE as error:
-            raise ClaimError(f"the API server has no proper ResourceClaim: {error!r}") from error
+        claim = claim_of(found, ref, driver=self._driver, boot_id=self._boot_id)
+        names = {result.pool for result in claim.results}
+        pools = self._pools.by_name.items()
+        tallies += [pool.gate.tally for name, pool in pools if name in names]
+        self.holders.pods[ref.uid] = pods_of(found)
+        return claim
 
     async def _reserve(self, asked: Claim, before: Claim | None) -> tuple[Claim, Devices]:
         """Reserve the hardware of a claim; ``before`` is its current record.
 
         Return its record, and its devices that are on offer. Raise ClaimError or OSError.
         """
-        has_neighbors = await self._read_others()
+        has_neighbors = await self.holders.read_others()
         missing: Mapping[Key, str] = {}
         if before is not None:
             before, missing = await self._located(before)
         claim, fresh = self._planned(asked, before, missing)
-        if self._why_refused(claim):
-            conflicts = self._conflicts(claim)
+        if self.holders.why_refused(claim):
+            conflicts = self.holders.conflicts(claim)
             holders = {(holder.driver, holder.uid): holder for _, _, holder in conflicts}
             for holder in holders.values():
                 with suppress(GenericdpError):  # then the record stays as it is
                     await self.check(holder)
             claim, fresh = self._planned(asked, before, missing)
-            if why := self._why_refused(claim):
+            if why := self.holders.why_refused(claim):
                 raise ClaimError(why)
         self.records.reserve(claim)  # there was no await since the check
         has_hooks = any(
@@ -334,8 +250,8 @@ class ClaimPreparer:
             # a record meanwhile, so each driver first writes its own record, then reads the
             # others'.
             await finish(self.records.write(claim, is_new=before is None))
-            await self._read_others()
-            if why := self._why_refused(claim):
+            await self.holders.read_others()
+            if why := self.holders.why_refused(claim):
                 if before is None:
                     await finish(self._forget(claim.uid))
                 raise ClaimError(why)
@@ -350,14 +266,14 @@ class ClaimPreparer:
         this boot, and if the config no longer has a device, the claim keeps what its containers
         got. Raise ClaimError.
         """
-        results = tuple(self._resolved(result, before) for result in asked.results)
+        results = tuple(self._pools.resolved(result, before) for result in asked.results)
         fresh: Devices = {}
         for result in results:
             known = () if before is None else identities_of(before, result.key)
-            listed = self._listed_for(result, is_known=bool(known))
+            listed = self._pools.listed_for(result, is_known=bool(known))
             is_here = listed is not None and listed.is_present
             if listed is not None and (
-                not known or (is_here and self._is_hardware(known, listed.device))
+                not known or (is_here and self._pools.is_hardware(known, listed.device))
             ):
                 fresh[result.key] = listed.device
             elif before is None or not before.requests or result.key in missing:
@@ -375,58 +291,6 @@ class ClaimPreparer:
                 return replace(before, boot_id=self._boot_id, is_prepared=False), fresh
         claim = recorded(asked, results, fresh, self._extended_resource())
         return replace(claim, is_prepared=is_prepared), fresh
-
-    def _resolved(self, result: Result, before: Claim | None) -> Result:
-        """Return a result with resource and share; raise ClaimError if they do not exist."""
-        for known in () if before is None else before.results:
-            if known.allocated == result.allocated:
-                return replace(known, subrequest=result.subrequest)
-        pool = self._pools().get(result.pool)
-        if pool is None and (why := self._why_absent(result.pool)):
-            raise ClaimError(f"{result.pool} is not served by DRA now: {why}")
-        if pool is None or result.device not in pool.shares:
-            raise ClaimError(
-                f"there is no device {result.device} in {result.pool} on this node any more"
-            )
-        return replace(result, resource=pool.gate.resource, share=pool.shares[result.device])
-
-    def _listed(self, key: Key) -> Entry[Device] | None:
-        for gate in self._gates():
-            if gate.resource == key[0]:
-                return gate.devices.devices.get(key[1])
-        return None
-
-    def _listed_for(self, result: Result, *, is_known: bool) -> Entry[Device] | None:
-        """Return the entry of a result's device.
-
-        None also if the config no longer shares it: it is withheld, but not from claims with a part
-        of it.
-        """
-        listed = self._listed(result.key)
-        has_part = is_known and bool(result.share_id)
-        return None if has_part and listed and result.share in listed.withheld else listed
-
-    def _gates(self) -> list[Gate]:
-        return [pool.gate for pool in self._pools().values()]
-
-    def _complete_devices(self) -> list[Device]:
-        listed = (listed for gate in self._gates() for listed in gate.devices.devices.values())
-        return [entry.device for entry in listed if entry.is_present and entry.is_complete]
-
-    def _present(self) -> Iterable[HardwareIdentity]:
-        """Yield the hardware on offer, healthy or not."""
-        listed = (listed for gate in self._gates() for listed in gate.devices.devices.values())
-        return (own for entry in listed if entry.is_present for own in entry.device.identities)
-
-    def _is_hardware(self, known: Collection[HardwareIdentity], device: Device) -> bool:
-        """Return whether a device is exactly the recorded hardware, with no part replaced."""
-        now = device.identities
-        has_other = any(
-            mine.is_at_place_of(hold) and mine.nature_of(hold) is Nature.DIFFERENT
-            for mine in now
-            for hold in known
-        )
-        return not has_other and are_same(now, known, self._present)
 
     async def _ready_devices(
         self, claim: Claim, fresh: Devices, limit: Limit, *, run_hooks: bool
@@ -448,7 +312,7 @@ class ClaimPreparer:
             return {(gate.resource, device.id): device for device in devices}
 
         works = []
-        for gate in self._gates():
+        for gate in self._pools.gates:
             for is_held in (True, False):
                 shares = [
                     result.share
@@ -466,102 +330,6 @@ class ClaimPreparer:
             raise ClaimError(f"{next(iter(missing))[0]} is not on offer on this node any more")
         return found
 
-    # Holders
-
-    async def holds(self) -> list[HeldDevice]:
-        """Return the holds of claims, including those of other drivers; raise OSError."""
-        await self._read_others()
-        return self.known_holds()
-
-    def known_holds(self) -> list[HeldDevice]:
-        """Return the holds of claims; those of other drivers as last read."""
-        found = []
-        for claim in (*self.records.claims.values(), *self._other_claims):
-            gone = self.gone.get(claim.uid)
-            pods = self._pods.get(claim.uid, ())
-            found += claim.held(gone.shares if gone else None, pods)
-        return found
-
-    @property
-    def _other_claims(self) -> list[Claim]:
-        return [record.claim for record in self._others if record.claim is not None]
-
-    @property
-    def unreadable(self) -> list[Record]:
-        """The records that do not show what their claims hold."""
-        others = (record for record in self._others if record.claim is None)
-        return [*self.records.unreadable.values(), *others]
-
-    async def _read_others(self) -> bool:
-        """Read the records of other drivers; return whether there may be any. Raise OSError."""
-        self._reads_begun += 1
-        number = self._reads_begun
-        has_neighbors, others = await read_others(self.records.directory)
-        if number > self._read_taken:  # otherwise a read that began later has already ended
-            self._read_taken = number
-            self._others = [
-                other for other in others if (other.driver, other.uid) not in self._ended_elsewhere
-            ]
-        return has_neighbors
-
-    def _why_refused(self, claim: Claim) -> str:
-        """Return why a claim cannot have its hardware now; empty if it can."""
-        mine = self.records.claims.get(claim.uid)
-        for hold in claim.holds if self.unreadable else ():
-            for record in self.unreadable:
-                is_own = record.uid == claim.uid or (mine is not None and has_all(mine, hold))
-                if record.may_hold(hold.resource) and not is_own:
-                    return str(record)
-        for hold, held, holder in self._conflicts(claim):
-            result = next(result for result in claim.results if result.key == hold.key)
-            what = f"device {result.device} of {result.pool}"
-            who = f"claim {holder}"
-            name = "" if hold.key == held.key else f" as {held.device_id} of {held.resource}"
-            driver = "" if holder.driver == self._driver else f" by the DRA driver {holder.driver}"
-            gone = self.gone.get(holder.uid)
-            why = f", {gone.why}" if gone is not None else ""
-            is_full = hold.key == held.key and is_shared(hold, held)
-            how = "has too little capacity left next to" if is_full else "is prepared for"
-            return f"{what} {how} {who}{name}{driver}{why}"
-        return ""
-
-    def _conflicts(self, claim: Claim) -> Iterable[tuple[Hold, Hold, Claim]]:
-        """Yield the holds of other claims on a claim's hardware, each with its claim."""
-        for hold in claim.holds:
-            has_room = self._has_room(claim, hold)
-            for other, holder in self._other_holds(claim):
-                if are_same(hold.identities, other.identities, self._present) and not (
-                    is_shared(hold, other) and (other.key != hold.key or has_room)
-                ):
-                    yield hold, other, holder
-
-    def _has_room(self, claim: Claim, hold: Hold) -> bool:
-        """Return whether a device has enough capacity for a new claim and those that hold it.
-
-        The scheduler no longer counts claims that were deleted by force.
-        """
-        if hold.replicas != BY_CAPACITY or claim.is_prepared:
-            return True
-        if (listed := self._listed(hold.key)) is None:
-            return True
-        holders = [holder for held, holder in self._other_holds(claim) if held.key == hold.key]
-        if any(holder.is_foreign for holder in holders):  # how much it has is not known
-            return False
-        used = Counter[str]()
-        for result in (result for holder in (claim, *holders) for result in holder.results):
-            if result.key == hold.key and not result.admin:
-                used.update(result.consumed)
-        amounts = listed.device.capacity.items()
-        return all(used[name] <= (value.amount or 0) for name, value in amounts)
-
-    def _other_holds(self, claim: Claim) -> Iterable[tuple[Hold, Claim]]:
-        """Yield all holds of other claims, each with its claim.
-
-        Devices that pods hold through the device plugin are not on offer: ``decide`` ensures that.
-        """
-        own = (other for other in self.records.claims.values() if other.uid != claim.uid)
-        return ((held, holder) for holder in (*own, *self._other_claims) for held in holder.holds)
-
     # The end of a claim
 
     async def _unprepare(self, uid: str, limit: Limit) -> None:
@@ -575,7 +343,9 @@ class ClaimPreparer:
         """Release devices of a claim that are no longer allocated to it; return those that it
         keeps. Raise ClaimError if these are not known: a device may be back later.
         """
-        wanted = [self._resolved(result, before) for result in asked.results if not result.admin]
+        wanted = [
+            self._pools.resolved(result, before) for result in asked.results if not result.admin
+        ]
         held = {(hold.key, share) for hold in before.holds for share in hold.shares}
         if not before.results and held == {(result.key, result.held_share) for result in wanted}:
             return before  # only its holds show that it is the same allocation
@@ -592,7 +362,7 @@ class ClaimPreparer:
         ending = [hold for hold in claim.holds if hold.key not in keep]
         hooked = self._having_release_hook(claim, ending)
         if hooked:
-            await self._read_others()
+            await self.holders.read_others()
             # If the claim is prepared again before the record is removed, its hooks must run again.
             claim = replace(claim, is_prepared=False)
             self.records.reserve(claim)
@@ -606,10 +376,12 @@ class ClaimPreparer:
             # and their hooks run after those that have begun.
             mine = [hold for hold in ending if hold.resource == resource]
             last = [
-                hold.key for hold in mine if hold.key in hooked and not self._is_held(hold, claim)
+                hold.key
+                for hold in mine
+                if hold.key in hooked and not self.holders.is_held(hold, claim)
             ]
             passed.update((claim.uid, hold.key) for hold in mine)
-            self._passed |= passed
+            self.holders.passed |= passed
             if devices := [hooked[key] for key in last]:
                 async with limited(resource, limit) as unfinished:
                     await self._run_hooks("release", resource, devices, unfinished)
@@ -632,15 +404,7 @@ class ClaimPreparer:
             await finish(self.records.write(claim))
             return claim
         finally:
-            self._passed -= passed
-
-    def _is_held(self, hold: Hold, claim: Claim) -> bool:
-        """Return whether the hardware has another holder, under any name."""
-        return any(
-            are_same(hold.identities, held.identities)
-            for held, holder in self._other_holds(claim)
-            if (holder.uid, held.key) not in self._passed
-        )
+            self.holders.passed -= passed
 
     def _having_release_hook(self, claim: Claim, holds: Iterable[Hold]) -> Devices:
         """Return the devices to run release hooks for, with the hook of the config, else of the
@@ -649,11 +413,11 @@ class ClaimPreparer:
         given = {device.key: device for device in claim.devices}
         found: Devices = {}
         for hold in holds:
-            listed, known = self._listed(hold.key), given.get(hold.key)
+            listed, known = self._pools.listed(hold.key), given.get(hold.key)
             if (
                 listed is not None
                 and "release" in listed.device.hooks
-                and self._is_hardware(hold.identities, listed.device)
+                and self._pools.is_hardware(hold.identities, listed.device)
             ):
                 try:
                     found[hold.key] = with_hooks(known, ("release",), listed.device)
@@ -679,7 +443,7 @@ class ClaimPreparer:
             await self.records.remove(uid)
         finally:
             self.specs.ending.remove(uid)
-        if self.gone.pop(uid, None) is not None:
+        if self.holders.gone.pop(uid, None) is not None:
             self._changed()
 
     async def honor_markers(self) -> bool:
@@ -709,16 +473,16 @@ class ClaimPreparer:
     async def watch(self) -> Never:
         """Ask the API server about each prepared claim, now and then."""
         while True:
-            self._pods = {uid: self._pods[uid] for uid in self._pods if uid in self.records.claims}
+            self.holders.forget_pods()
             with suppress(OSError):  # then as last read; Prepare needs them and says why
-                await self._read_others()
-            for claim in (*self.records.claims.values(), *self._other_claims):
+                await self.holders.read_others()
+            for claim in (*self.records.claims.values(), *self.holders.other_claims):
                 try:
                     await self.check(claim)
                 except (GenericdpError, OSError) as error:
                     log.debug("claim %s stays as it is: %s", claim, error)
             now = asyncio.get_running_loop().time()
-            for uid, gone in self.gone.items():
+            for uid, gone in self.holders.gone.items():
                 if not gone.is_old and now - gone.since >= self._timing.warn:
                     gone.is_old = True
                     log.warning(
@@ -739,11 +503,11 @@ class ClaimPreparer:
         found = await self._get_claim(claim.namespace, claim.name)
         try:
             exists = found is not None and found["metadata"]["uid"] == claim.uid
-            results = _results(found, claim.driver) if found is not None and exists else ()
+            results = results_of(found, claim.driver) if found is not None and exists else ()
             if found is not None and exists and claim.driver == self._driver:
-                self._pods[claim.uid] = _pods_of(found)
+                self.holders.pods[claim.uid] = pods_of(found)
         except DAMAGE as error:
-            raise ClaimError(f"the API server has no proper ResourceClaim: {error!r}") from error
+            raise malformed(error) from error
         allocated = {result.allocated for result in results}
         former = {result.key for result in claim.results if result.allocated not in allocated}
         if not exists:
@@ -751,8 +515,7 @@ class ClaimPreparer:
         is_of_other_boot = claim.boot_id not in ("", self._boot_id)
         if claim.driver != self._driver:
             if not exists and is_of_other_boot:
-                self._ended_elsewhere.add((claim.driver, claim.uid))
-                self._others = [other for other in self._others if other.claim is not claim]
+                self.holders.end_elsewhere(claim)
         elif self.records.claims.get(claim.uid) is not claim or self._lock(claim.uid).locked():
             pass  # a call about it is in progress
         elif former and is_of_other_boot:
@@ -763,26 +526,7 @@ class ClaimPreparer:
         else:
             lacks = "has" if not exists else "allocates to it"
             why = f"which the API server no longer {lacks}: {_WAITING}"
-            self._note_gone(claim, why if former else None, former)
-
-    def _note_gone(self, claim: Claim, why: str | None, keys: Collection[Key] = ()) -> None:
-        """Record which shares of a claim are withheld; None if none are."""
-        if why is None:
-            if self.gone.pop(claim.uid, None) is not None:
-                self._changed()
-            return
-        shares = {
-            (hold.resource, share): f"claim {claim} has it, {why}"
-            for hold in claim.holds
-            if hold.key in keys
-            for share in hold.shares
-        }
-        now = asyncio.get_running_loop().time()
-        gone = self.gone.setdefault(claim.uid, _GoneClaim(since=now))
-        if (gone.shares, gone.why) != (shares, why):
-            gone.shares, gone.why = shares, why
-            log.warning("claim %s has devices, %s", claim, why)
-            self._changed()
+            self.holders.note_gone(claim, why if former else None, former)
 
     # CDI specs
 
@@ -816,7 +560,7 @@ class ClaimPreparer:
         config may no longer have them. Raise ClaimError if the devices cannot be read, and OSError.
         """
         same_boot = claim.boot_id == self._boot_id
-        work = partial(locate, self._root, claim, self._complete_devices, same_boot=same_boot)
+        work = partial(locate, self._root, claim, self._pools.complete_devices, same_boot=same_boot)
         try:
             now, missing = await in_worker(work, f"nodes of claim {claim}")
         except HangingError as error:
@@ -867,28 +611,6 @@ class ClaimPreparer:
         of_this_boot = {uid for uid, claim in records.claims.items() if claim.boot_id in boots}
         self.specs.remove_others(records.unreadable.keys() | of_this_boot)
 
-    def _warn_of_collisions(self, uids: Iterable[str]) -> None:
-        """Log which requests of a pod put different devices at one path, so that one hides the
-        other.
-
-        The kubelet requests all claims of a pod in one call.
-        """
-        places: dict[str, tuple[str, str]] = {}
-        for claim in filter(None, map(self.records.claims.get, uids)):
-            for request, edits in zip(claim.requests, claim.edits_by_request, strict=True):
-                name = f"request {request.name} of claim {claim}"
-                for node in edits.get("deviceNodes", ()):
-                    host_path = node.get("hostPath", node["path"])
-                    other_path, other = places.setdefault(node["path"], (host_path, name))
-                    if other_path != host_path:
-                        log.warning(
-                            "%s and %s both give %s, and a container that uses both gets one of"
-                            " them: put $(claim.name) and $(claim.request) into containerPath",
-                            printable(other),
-                            printable(name),
-                            node["path"],
-                        )
-
 
 def _unprepare_limit() -> Limit:
     return Limit("NodeUnprepareResources", CallTimeouts().claims)
@@ -910,65 +632,3 @@ def _log_given(claim: Claim, pods: Sequence[str]) -> None:
         shares.setdefault(hold.resource, []).extend(hold.shares)
     for resource, given in shares.items():
         log_given(f"claim {printable(str(claim))}{of_pod}", resource, given)
-
-
-def _pods_of(found: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the pods that use a ResourceClaim, as ``default/listen``."""
-    return tuple(
-        f"{found['metadata']['namespace']}/{consumer['name']}"
-        for consumer in (found.get("status") or {}).get("reservedFor") or ()
-        if consumer.get("resource") == "pods"
-    )
-
-
-def _results(found: Mapping[str, Any], driver: str) -> tuple[Result, ...]:
-    """Return the allocation results of a claim that are for a driver; raise one of DAMAGE."""
-    allocation = (found.get("status") or {}).get("allocation") or {}
-    return tuple(
-        Result(
-            # The kubelet expects the request without the subrequest (``request/subrequest``).
-            request=result["request"].partition("/")[0],
-            subrequest=result["request"].partition("/")[2],
-            pool=from_record(str, result["pool"]),
-            device=from_record(str, result["device"]),
-            admin=result.get("adminAccess") is True,
-            share_id=_share_id(result),
-            consumed={
-                name: rounded_up(amount)
-                for name, amount in (result.get("consumedCapacity") or {}).items()
-            },
-        )
-        for result in allocation.get("devices", {}).get("results") or ()
-        if result["driver"] == driver
-    )
-
-
-def _configurations(
-    found: Mapping[str, Any], driver: str, results: Iterable[Result]
-) -> tuple[Configuration, ...]:
-    """Return the parameters for these results, those that count more coming later."""
-    written = found["status"]["allocation"]["devices"].get("config") or ()
-    entries = [
-        (entry.get("source") == "FromClass", entry.get("requests") or (), opaque)
-        for entry in written
-        if (opaque := entry.get("opaque") or {}).get("driver") == driver
-    ]
-    given = (
-        Configuration(
-            requests=tuple(map(str, requests)),
-            opaque=opaque.get("parameters"),
-            source=" in its DeviceClass" if is_of_class else "",
-        )
-        for is_of_class, requests, opaque in sorted(entries, key=lambda entry: not entry[0])
-    )
-    return tuple(
-        each for each in given if any(is_for(each.requests, result.asked) for result in results)
-    )
-
-
-def _share_id(result: Mapping[str, Any]) -> str:
-    """Return the ID of a part of a device's capacity; empty for all of a device."""
-    share_id: str = result.get("shareID") or ""
-    if share_id and not _UUID.fullmatch(share_id):
-        raise ValueError(f"its shareID is {shortened(share_id)!r}")
-    return share_id

@@ -13,7 +13,8 @@ from genericdp.devices.decide import DeviceLists, decide
 from genericdp.devices.device import Device
 from genericdp.devices.held import Held, HeldDevice
 from genericdp.dra.claims import ClaimRecords
-from genericdp.dra.prepare import ClaimPreparer, ServedPool
+from genericdp.dra.pools import Pools, ServedPool
+from genericdp.dra.prepare import ClaimPreparer
 from genericdp.dra.slices import devices_of, shares_of
 from genericdp.gate import Gate
 from genericdp.host.cache import HostCache
@@ -190,15 +191,14 @@ class Process:
         records = disk(directory / "claims", removed=lambda: None)
         records.load()
         self._gates: dict[str, Gate] = {}
-        self.pools: Mapping[str, ServedPool] = {}
+        self.pools = Pools(lambda _pool: "")
         self.preparer = ClaimPreparer(
             DraSettings(driver=driver, kubelet_root=directory),
             records=records,
             cdi_directory=self.cdi_directory,
             boot_id=boot,
             root=Root(machine.host.directory),
-            pools=lambda: self.pools,
-            why_absent=lambda _pool: "",
+            pools=self.pools,
             get_claim=self._get_claim,
             run_hooks=self.run_hooks,
             policy=lambda: None,
@@ -210,7 +210,7 @@ class Process:
 
     def look(self) -> None:
         """Take in which devices there are."""
-        self.pools = self.machine.pools(self._gate)
+        self.pools.by_name = self.machine.pools(self._gate)
 
     def _gate(self, resource: str) -> Gate:
         if resource not in self._gates:
@@ -238,7 +238,7 @@ class Process:
         """Return the IDs of what the scheduler can allocate, by pool and name in the slice."""
         return {
             (pool, name): device["attributes"]["id"]["string"]
-            for pool, served in self.pools.items()
+            for pool, served in self.pools.by_name.items()
             for name, device in devices_of(
                 served.gate.resource,
                 served.gate.devices,

@@ -87,7 +87,7 @@ class Claims(RuleBasedStateMachine):
 
     def look(self) -> None:
         """Do what the daemon does when something has changed."""
-        self.machine.look(self.run(self.process.preparer.holds()))
+        self.machine.look(self.run(self.process.preparer.holders.holds()))
         self.process.look()
         self.run(self.process.preparer.update_specs())
 
@@ -213,7 +213,7 @@ class Claims(RuleBasedStateMachine):
 
     def _is_shared(self, uid: str) -> bool:
         for pool, name in self.results(uid):
-            served = self.process.pools.get(pool)
+            served = self.process.pools.by_name.get(pool)
             if served is not None and name in served.shares:
                 listed = served.gate.devices.devices[device_id_of(served.shares[name])]
                 return listed.device.replicas > 1

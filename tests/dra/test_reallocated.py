@@ -54,7 +54,7 @@ async def test_hardware_that_a_claim_gets_while_the_daemon_offers_it_again_has_o
     machine.look()  # at what claims held before
     process.look()
     pool = "node-1/example.com/modem"
-    machine.allocate("second", [*process.pools[pool].shares], pool=pool)
+    machine.allocate("second", [*process.pools.by_name[pool].shares], pool=pool)
     why = await process.prepare("second")
     assert f"is prepared for claim default/first as ttyUSB0 of {NAME}" in why
 
@@ -76,7 +76,7 @@ async def test_a_device_is_held_while_its_release_hook_runs_even_if_no_record_ca
 
     class Observed(Process):
         async def run_hooks(self, name: HookName, *rest: Any) -> None:
-            held.append(bool(self.preparer.known_holds()))
+            held.append(bool(self.preparer.holders.known_holds()))
             if len(held) == 1:
                 raise UnusableDeviceError("its release hook exited with 3")
             await super().run_hooks(name, *rest)
@@ -92,7 +92,7 @@ async def test_a_device_is_held_while_its_release_hook_runs_even_if_no_record_ca
     assert held == [True, True]
     (tmp_path / "claims").unlink()
     assert await process.unprepare("mine") == ""
-    assert process.preparer.known_holds() == []
+    assert process.preparer.holders.known_holds() == []
 
 
 async def test_hardware_that_an_allocate_hook_brings_is_reserved_before_it_is_recorded(

@@ -90,7 +90,7 @@ class Story:
     async def look(self) -> None:
         for _ in range(2):  # members of a group are waited for
             self.machine.now += 1.0
-            self.machine.look(await self.process.preparer.holds())
+            self.machine.look(await self.process.preparer.holders.holds())
         self.process.look()
         await self.process.preparer.honor_markers()
         await self.process.preparer.update_specs()
