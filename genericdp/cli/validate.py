@@ -107,11 +107,12 @@ def _checked_claims(
     if not claims or any(config.problems for config in configs):
         return []
     resources = [resource for config in configs for resource in config.resources]
-    problems = check_claims(claims, resources, driver)
+    problems, warnings = check_claims(claims, resources, driver)
     if not resources:
         hint = "name it, too: genericdp validate CONFIG CLAIMS"
         problems = [unusable(claims[0].file, "there is no config to check claims against", hint)]
-    return [Loaded(problems=tuple(problems))]
+        warnings = []
+    return [Loaded(problems=tuple(problems), warnings=tuple(warnings))]
 
 
 def _applied(configs: Sequence[Loaded], arguments: argparse.Namespace) -> list[Loaded]:

@@ -8,7 +8,7 @@ from genericdp.config.document import Field, problem_of
 from genericdp.devices.parameters import ParameterError, given_by, is_for
 from genericdp.devices.resourcenames import class_names
 from genericdp.model import ServedBy
-from genericdp.printing import quoted, suggestion
+from genericdp.printing import first_few, quoted, suggestion
 from genericdp.scalars import Unclear
 
 if TYPE_CHECKING:
@@ -29,21 +29,28 @@ KINDS = {
 
 def check_claims(
     documents: Iterable[Document], resources: Iterable[Resource], driver: str
-) -> list[Problem]:
-    """Return the problems of parameters for our driver."""
+) -> tuple[list[Problem], list[Problem]]:
+    """Return the problems of parameters for our driver, and warnings of claims without any
+    mention of it or of its DeviceClasses.
+    """
     by_class = _by_class(resources)
-    found = []
+    problems: list[Problem] = []
+    warnings: list[Problem] = []
     for document in documents:
         place = root = Field(document, (), document.data, [])
         for step in KINDS[root["kind"].value]:
             place = place[step]
         is_class = root["kind"].value == _CLASS
         classes = {"": str(root["metadata"]["name"].value)} if is_class else dict(_classes(place))
-        for entry in place["config"]:
-            if entry["opaque"]["driver"].value == driver:
-                _check(entry, classes, by_class)
-        found += [problem_of(finding, document) for finding in root.findings]
-    return found
+        own = [entry for entry in place["config"] if entry["opaque"]["driver"].value == driver]
+        for entry in own:
+            _check(entry, classes, by_class)
+        if not own and by_class.keys().isdisjoint(classes.values()):
+            what = f"nothing is for {driver}, or a DeviceClass of the config: it is not checked"
+            root["kind"].warn(what, f"classes are {first_few([*by_class], 3) or 'missing'}")
+        for finding in root.findings:
+            (warnings if finding.warning else problems).append(problem_of(finding, document))
+    return problems, warnings
 
 
 def _by_class(resources: Iterable[Resource]) -> dict[str, list[Resource]]:

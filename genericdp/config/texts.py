@@ -36,6 +36,7 @@ MAX_LEVELS = 16
 
 _DEVICE = "path name syspath subsystem devtype driver major minor numa id share"
 
+_OF_CLAIM = frozenset({"name", "request", "parameters.NAME", "capacity.NAME"})
 SCOPES: dict[str, frozenset[str] | None] = {
     "device": frozenset(_DEVICE.split()),
     "property": None,
@@ -44,7 +45,7 @@ SCOPES: dict[str, frozenset[str] | None] = {
     "value": None,
     "node": frozenset({"name"}),
     "allocation": frozenset({"index"}),
-    "claim": frozenset({"name", "request", "parameters.NAME", "capacity.NAME"}),
+    "claim": _OF_CLAIM,
 }
 """The names of each scope; None if the hardware or the config decides which exist. The resource
 declares what can stand for NAME.
@@ -293,7 +294,9 @@ def complaint(
     scope, name = reference.scope, reference.name
     key, *inner = place
     if scope not in SCOPES:
-        return f"unknown scope {scope!r} in '{reference}'", suggestion(scope, SCOPES)
+        is_of_claim = f"{scope}.NAME" in _OF_CLAIM
+        hint = f"write '$(claim.{scope}.{name})'" if is_of_claim else suggestion(scope, SCOPES)
+        return f"unknown scope {scope!r} in '{reference}'", hint
     known = values if scope == "value" else SCOPES[scope]
     kind = f"{name.partition('.')[0]}.NAME" if scope == "claim" and "." in name else name
     if known is not None and kind not in known:

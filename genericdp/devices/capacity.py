@@ -25,7 +25,7 @@ _DECIMAL = {
     **{letter: Fraction(1000**power) for power, letter in enumerate("kMGTPE", 1)},
 }
 _MAX = 2**63 - 1
-WANTED = "a whole number above 0, such as 8, 500M or 16Gi"
+WANTED = "a whole number from 1 to 2^63 - 1, such as 8, 500M or 16Gi"
 
 
 class CapacityValue(NamedTuple):
