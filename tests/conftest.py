@@ -49,6 +49,7 @@ settings.register_profile("untimed", deadline=None, max_examples=examples(40))
 settings.load_profile("untimed")
 
 MACHINE_WIDE = {
+    "health/test_kernellog_real.py",
     "host/test_kmsg.py",
     "host/test_real_nodes.py",
     "host/test_uevents.py",
