@@ -45,7 +45,8 @@ def check_claims(
         own = [entry for entry in place["config"] if entry["opaque"]["driver"].value == driver]
         for entry in own:
             _check(entry, classes, by_class)
-        if not own and by_class.keys().isdisjoint(classes.values()):
+        # A class is not misspelled anywhere: it may be for another driver.
+        if not own and not is_class and by_class.keys().isdisjoint(classes.values()):
             what = f"nothing is for {driver}, or a DeviceClass of the config: it is not checked"
             root["kind"].warn(what, f"classes are {first_few([*by_class], 3) or 'missing'}")
         for finding in root.findings:
