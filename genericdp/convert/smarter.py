@@ -151,7 +151,7 @@ def _members(inner: str) -> str:
 def _match_regex(resource: ConvertedResource, regex: str, draft: ConfigDraft) -> None:
     """Match by glob what begins as the expression does, then by the expression itself."""
     start, rest = "/dev/", regex
-    literal = re.match(r"\^([A-Za-z0-9_/-]*)(?![*?{+])", regex)
+    literal = re.match(r"\^((?:[A-Za-z0-9][A-Za-z0-9_/-]*)?)(?![*?{+])", regex)
     # What stands before an alternative begins all names only if that is within parentheses.
     if literal and ("|" not in regex or re.fullmatch(r"[^|(]*\([^()\\]*\)[^|()]*", regex)):
         start, rest = f"/dev/{literal[1]}", regex[literal.end() :]
