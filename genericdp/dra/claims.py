@@ -206,7 +206,7 @@ class Claim:
     requests: tuple[GivenRequest, ...] = ()
     edits: tuple[Edits, ...] = ()
     configurations: tuple[Configuration, ...] = ()
-    """What it and its DeviceClasses give as parameters; earlier builds recorded none."""
+    """What it and its DeviceClasses give as parameters."""
     # Without ``compare``, a field is not in the record.
     is_foreign: bool = field(default=False, compare=False)
     """Whether a different version of genericdp wrote the record, so that only its holds are
@@ -249,7 +249,7 @@ class Claim:
             [(result.allocated, result.subrequest) for result in claim.results]
             for claim in (self, asked)
         )
-        return known == now and self.configurations in ((), asked.configurations)
+        return known == now and self.configurations == asked.configurations
 
     @property
     def edits_by_request(self) -> list[Edits]:
@@ -590,7 +590,7 @@ def _parsed(record: Mapping[str, Any], path: Path) -> Claim:
     try:
         if record["version"] != _VERSION:
             raise ValueError(f"its version is {record['version']!r}")
-        claim = from_record(Claim, {"configurations": [], **record})
+        claim = from_record(Claim, record)
         nodes = (edit for edits in claim.edits_by_request for edit in edits.get("deviceNodes", ()))
         if not (
             all(device.places for device in claim.devices)

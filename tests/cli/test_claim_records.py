@@ -55,7 +55,7 @@ def record(uid: str, name: str) -> dict[str, Any]:
         "podClaim": "",
         "preparedAt": time.time() - 3 * 3600 - 60,  # noqa: TID251  # as in records
         "holds": [hold],
-        **dict.fromkeys(("results", "devices", "edits", "requests"), ()),
+        **dict.fromkeys(("results", "devices", "edits", "requests", "configurations"), ()),
     }
 
 
