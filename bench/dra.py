@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from bench import nodes
 from bench.calls import PER_SECOND, preparing
-from bench.processes import helper
+from bench.processes import helper, resident_memory
 from bench.results import Result, counted, latencies
 from bench.runner import DAEMON, PEER, config_text
 from genericdp.apiserver import SLICES, ApiClient, of_kubeconfig
@@ -47,10 +47,13 @@ class _Served:
     """A daemon that serves DRA, and its node, whose ResourceSlices are watched."""
 
     api: ApiClient
+    pid: int
     socket: Path
     events: AsyncIterator[Event]
     devices: dict[str, list[str]] = field(default_factory=dict)
     """Those without a taint, by slice."""
+    milliseconds: float = 0.0
+    """How long it took from its start until all devices were in slices."""
 
     async def until(self, count: int) -> None:
         """Wait until slices show this many devices."""
@@ -76,18 +79,26 @@ class _Served:
 
 
 async def measure(bench: Bench) -> AsyncIterator[Result]:
-    """Change devices, then prepare claims."""
+    """Start with devices and change some, then prepare claims."""
     turns = 1 if bench.quick else 3
     with nodes.nodes(max(_GLOBS)):
         for count in _GLOBS:
             devices, took = counted(count, "device"), list[float]()
+            starts, more = list[float](), list[float]()
             bench.say(f"ResourceSlices of {devices}, {turns} turns")
             for _ in range(turns):
+                async with bench.registered(DAEMON, {_NAME: _GLOBS[count]}) as plugin:
+                    await asyncio.sleep(_SETTLE_SECONDS)
+                    without = resident_memory(plugin.pid)
                 async with _serving(bench, count) as node:
+                    starts.append(node.milliseconds)
+                    more.append(resident_memory(node.pid) - without)
                     for number in range(4, 8):
                         for change, left in ((nodes.remove, count - 1), (nodes.make, count)):
                             await asyncio.sleep(0.5)
                             took.append(await _to_slice(node, change, number, left))
+            yield Result(what=f"start, in slices, {devices}", unit="ms", daemon=starts, goal=2_000)
+            yield Result(what=f"memory for DRA, {devices}", unit="MB", daemon=more, goal=20)
             yield Result(what=f"change, in a slice, {devices}", unit="ms", daemon=took, goal=150)
         for result in await _claims(bench, seconds=3 if bench.quick else 10, turns=turns):
             yield result
@@ -155,13 +166,17 @@ async def _serving(bench: Bench, count: int) -> AsyncIterator[_Served]:
         async with helper("bench.dra", directory) as cluster:
             await cluster.stdout.readline()
             async with (
-                bench.process(DAEMON, globs, directory / "device-plugins", config, options),
                 ApiClient(partial(of_kubeconfig, directory / "kubeconfig")) as api,
                 api.watch(SLICES, resource_version="") as events,
+                bench.process(DAEMON, globs, directory / "device-plugins", config, options) as (
+                    pid,
+                    started,
+                ),
             ):
                 socket = directory / f"kubelet/plugins/{DRIVER}/dra.sock"
-                node = _Served(api=api, socket=socket, events=events)
+                node = _Served(api=api, pid=pid, socket=socket, events=events)
                 await node.until(count)
+                node.milliseconds = (time.monotonic() - started) * 1000
                 await asyncio.sleep(_SETTLE_SECONDS)
                 yield node
 
