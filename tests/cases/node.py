@@ -104,7 +104,8 @@ class Node:
         try:
             inspect.signature(step).bind(*arguments)
         except TypeError as error:
-            raise CaseError(f"write $ {_USAGES[name]}") from error
+            hint = ", and '| grep REGEX' after genericdp only" if "|" in arguments else ""
+            raise CaseError(f"write $ {_USAGES[name]}{hint}") from error
         return list(step(*arguments) or ())
 
     def _genericdp(self, *words: str) -> Iterator[str]:

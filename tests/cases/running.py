@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 DIRECTORY = Path(__file__).parent
 MOST_LINES = 60
-_REASON = re.compile(r"(?<=: ).*")
-"""What follows the first colon of a line is for humans."""
+_REASON = re.compile(r"(?<=: )\S+ .*")
+"""Several words after the first colon of a line are for humans."""
 _STEP = re.compile(rf"[#$]|({'|'.join(COMMANDS)})( |$)")
 """How lines begin that are not output."""
 

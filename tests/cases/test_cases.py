@@ -68,6 +68,7 @@ HEAD = "# Why.\n"
         (HEAD + "$ plug", "2: $ plug: write $ plug NAME … [KEY=VALUE …]"),
         (HEAD + "$ reconcile; restart", "2: $ reconcile; restart: write $ reconcile [SECONDS|due]"),
         (HEAD + "$ reconcile soon", "2: $ reconcile soon: write $ reconcile [SECONDS|due]"),
+        (HEAD + "$ reconcile | grep a", "[SECONDS|due], and '| grep REGEX' after genericdp only"),
         (
             HEAD + "$ genericdp dance",
             "2: $ genericdp dance: genericdp: there is no command 'dance'",
