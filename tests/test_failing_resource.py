@@ -104,6 +104,25 @@ def test_a_resource_that_fails_concerns_no_other(case: str) -> None:
         previous = found.lists
 
 
+def test_nobody_lacks_what_a_resource_that_fails_at_the_end_would_have_got() -> None:
+    """Its list is too late to decide: the others have lost tty2 to it by then."""
+
+    def weigh(device_id: str, _nodes: Sequence[int]) -> int:
+        if device_id == "tty2" and not failed:
+            failed.append(device_id)
+            raise BrokenError(device_id)
+        return 0
+
+    failed: list[str] = []
+    before = decided([FAILING, LATER], ttys({1, 3})).lists
+    host = Known(look=looking(ttys({1, 2, 3})))
+    found = decide(
+        [FAILING, LATER], host, node_name="n", previous=before, now=0.0, entry_bytes=weigh
+    )
+    assert found.failures.keys() == {FAILING.name}
+    assert (ids(found, "failing"), ids(found, "later")) == (["tty1"], ["tty2", "tty3"])
+
+
 def test_it_is_told_once_and_when_it_is_over() -> None:
     files = ttys({1, 2, 3})
     before = decided([FAILING, LATER], files)
