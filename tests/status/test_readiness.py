@@ -48,6 +48,18 @@ async def test_while_nothing_is_registered_it_is_not_ready_and_says_why(world: W
         assert any(line.startswith(f"{OTHER}: not registered: ") for line in lines)
 
 
+async def test_names_of_directories_are_written_so_that_a_terminal_can_show_them(
+    short_directory: Path,
+) -> None:
+    directory = short_directory / "a\x1b[2J\nb"
+    directory.mkdir()
+    async with World(directory).serving(serial()) as daemon:
+        await gives(daemon, SERIAL, "kubelet.sock")
+        status, (line,) = await readiness(daemon)
+        assert status == 503
+        assert line.isprintable()
+
+
 async def test_what_the_kubelet_says_or_does_not_is_the_reason(world: World) -> None:
     world.kubelet.faults.refuse_register = why = 'the ResourceName "example.com/x" is invalid'
     timing = replace(FAST, permanent_retry=60.0, first_retry=60.0, last_retry=60.0)
