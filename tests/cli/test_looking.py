@@ -102,6 +102,9 @@ def test_what_is_no_socket_is_a_warning_and_one_that_may_come_is_none(
     (line,) = logged(ask, "pod-resources", Path(os.devnull))
     assert " warning " in line
     assert "is not a socket" in line
+    (line,) = logged(ask, "pod-resources", Path(f"{os.devnull}/kubelet.sock"))
+    assert " warning " in line
+    assert "not a directory" in line
 
 
 @pytest.mark.parametrize(("mode", "who"), [(0o755, ""), (0o775, "its group"), (0o1777, "anybody")])
@@ -113,6 +116,12 @@ def test_a_state_directory_that_others_can_write_to_is_a_warning(
     state.chmod(mode)
     lines = [line for line in logged(ask, "state-dir", state) if "--state-dir" in line]
     assert [f"{who} can write to {state}" in line for line in lines] == [True] * bool(who)
+
+
+def test_a_state_directory_that_is_none_is_an_error_in_the_log(ask: Ask) -> None:
+    words = f"run --config=c.yaml --root={LAPTOP} --policy=no.yaml --kubelet-dir=."
+    err = ask(words, f"--state-dir={os.devnull}", code=2).err
+    assert f"error   --state-dir: {os.devnull} is not a directory" in err
 
 
 TTY = "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/1-1.1/1-1.1:1.0/ttyUSB0/tty/ttyUSB0"
