@@ -6,6 +6,9 @@ import asyncio
 import logging
 import os
 import resource
+import shutil
+import subprocess
+import sys
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -174,6 +177,37 @@ async def test_without_a_monitor_it_is_said_once_and_tried_again(
     assert first.startswith("kernel events are unavailable (")
     assert first.endswith("): polling instead")
     assert last == "kernel events are available again"
+
+
+POD = ("unshare", "-n", "setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", "--")
+LISTENER = f"""
+from genericdp.host.events import open_monitor
+monitor = open_monitor()
+print(open("/proc/self/status").read().partition("CapEff:")[2].split()[0], flush=True)
+while monitor.poll(60).sys_path != "{NULL}":
+    pass
+"""
+
+
+def pod_can_run() -> bool:
+    """Return whether a process without capabilities can have a network namespace of its own."""
+    has_tools = all(map(shutil.which, ("unshare", "setpriv")))
+    return has_tools and not subprocess.run([*POD, "true"], capture_output=True).returncode
+
+
+@as_root
+@pytest.mark.skipif(not pod_can_run(), reason="needs unshare, setpriv and network namespaces")
+def test_a_pod_without_capabilities_hears_the_kernel_in_its_own_network() -> None:
+    """With the source ``udev`` nothing arrives: those messages stay in udevd's namespace."""
+    command = [*POD, sys.executable, "-c", LISTENER]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as pod:
+        assert pod.stdout is not None
+        try:
+            assert int(pod.stdout.readline(), 16) == 0
+            tell()
+            assert pod.wait(60) == 0
+        finally:
+            pod.kill()
 
 
 def test_an_event_tells_both_places_of_a_move_the_subsystem_and_the_number() -> None:
