@@ -251,6 +251,19 @@ async def test_what_dra_has_served_is_unknown_at_the_switch_to_it_so_all_stays_a
         await node.offers(POOL, USB0)
 
 
+async def test_dra_serves_nothing_that_its_list_cannot_be_extended_by(node: DraNode) -> None:
+    """Else the device plugin would not wait for it after the next start."""
+    own = node.settings.directory
+    async with node.serving(by_plugin()) as daemon:
+        await node.world.listed(NAME, "ttyUSB0")
+        own.symlink_to("nowhere")
+        await daemon.takes(by_dra())
+        await daemon.shows(NAME, lambda found: "cannot be written" in found["reason"])
+        assert (await daemon.resource(NAME))["servedBy"] == "devicePlugin"
+        own.unlink()
+        await node.offers(POOL, USB0)
+
+
 async def test_the_device_plugin_waits_until_the_slices_are_deleted(node: DraNode) -> None:
     async with node.serving(by_dra()) as daemon:
         await node.offers(POOL, USB0)
