@@ -25,9 +25,11 @@ def check_health(resource: Field) -> None:
         _check_probe(probe, several=several)
     for hook in resource["hooks"]:
         _check_kind(hook["exec"])
-    if resource["hooks"].value and replicas(resource) > 1:
+    by_capacity = resource["sharing"].value == "capacity"
+    if resource["hooks"].value and (by_capacity or replicas(resource) > 1):
         message = "hooks run while other containers may be using the same device"
-        resource["hooks"].warn(message, "replicas is more than 1", of_key=True)
+        why = "sharing is capacity" if by_capacity else "replicas is more than 1"
+        resource["hooks"].warn(message, why, of_key=True)
 
 
 def _check_probe(probe: Field, *, several: bool) -> None:
