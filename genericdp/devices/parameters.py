@@ -45,7 +45,9 @@ def text_of(parameter: Parameter, value: object) -> str:
                 with suppress(TextTooLongError):
                     if search(parameter.pattern, value, whole=True) is not None:
                         return value
-    raise ParameterError(f"{_shown(value)} is not {parameter}")
+    is_unquoted = parameter.type is ParameterType.TEXT and type(value) in {int, float, bool}
+    hint = f"write '{_shown(value)}'" if is_unquoted else ""
+    raise ParameterError(f"{_shown(value)} is not {parameter}", hint)
 
 
 def defaults(declared: Mapping[str, Parameter]) -> dict[str, str]:
