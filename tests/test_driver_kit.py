@@ -14,7 +14,9 @@ import yaml
 pytestmark = pytest.mark.slow
 
 KIT = Path(__file__).parents[1] / "examples/driver"
+VALID = "2 files, 1 resource: valid\n"
 CHECKED = "deviceclasses.yaml: as expected\nmachines/two-cards.txt: as expected\n"
+NO_HELM = "the chart: not rendered, helm is not on PATH\n"
 
 
 @pytest.fixture
@@ -44,8 +46,8 @@ def replace(file: Path, old: str, new: str) -> None:
 
 
 def test_its_check_passes_and_writes_the_files_that_are_there(kit: Path) -> None:
-    assert run(kit, "./check") == (0, f"1 file, 1 resource: valid\n{CHECKED}")
-    assert run(kit, "./check", "--write") == (0, "1 file, 1 resource: valid\n")
+    assert run(kit, "./check") == (0, f"{VALID}{CHECKED}{NO_HELM}")
+    assert run(kit, "./check", "--write") == (0, f"{VALID}{NO_HELM}")
     written = {path.relative_to(kit): path.read_bytes() for path in files_of(kit)}
     assert written == {path.relative_to(KIT): path.read_bytes() for path in files_of(KIT)}
     assert run(kit, "./check", "--wirte") == (2, "usage: check [--write]\n")
@@ -62,6 +64,7 @@ def files_of(directory: Path) -> list[Path]:
         ("policy.yaml", '/dev/acme*"', '/dev/acmectl", "/dev/acme0"',
          "/dev/acme1 is not among the device nodes that are allowed"),
         ("values.yaml", "acme.example  ", "usb.example.org ", r'\+.*driver == "usb.example.org"'),
+        ("pod.yaml", "Name: card.", "Name: crad.", "nothing is for acme.example, or a DeviceClass"),
     ],
 )  # fmt: skip
 def test_its_check_fails_if_a_mistake_is_made(
@@ -71,6 +74,14 @@ def test_its_check_fails_if_a_mistake_is_made(
     code, printed = run(kit, "./check")
     assert code in {1, 2}
     assert re.search(said, printed), printed
+
+
+def test_its_check_misses_half_a_machine(kit: Path) -> None:
+    (kit / "machines/two-cards.txt").rename(kit / "machines/tow-cards.txt")
+    code, printed = run(kit, "./check")
+    assert code == 1
+    for name in ("tow-cards.txt", "two-cards.tar.gz"):
+        assert f"machines/{name}: each machine needs" in printed
 
 
 def test_a_copy_is_renamed_by_the_command_of_the_readme(kit: Path) -> None:
