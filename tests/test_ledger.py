@@ -175,8 +175,9 @@ def test_an_old_answer_does_not_say_who_holds_a_device(
 def test_a_pod_keeps_a_member_that_its_group_has_lost_until_it_ends() -> None:
     daemon = Daemon(resources=[replace(SERIAL, group_by=parse("all"))])
     daemon.look(TTY0, TTY1, now=0.0)
-    for now, holders, count in ((1.0, holding("all"), 2), (100.0, FREE, 1)):
-        daemon.answer(now, holders)
+    for now, holders, count in ((1.0, None, 2), (20.0, holding("all"), 2), (100.0, FREE, 1)):
+        if holders is not None:  # before the first answer, a pod may have it
+            daemon.answer(now, holders)
         daemon.look(TTY0, now=now)
         daemon.look(TTY0, now=now + 10)
         (held,) = daemon.ledger.held(now + 10)
