@@ -171,6 +171,15 @@ async def test_a_reload_that_adds_a_probe_keeps_a_well_device_healthy(runs: Runs
         assert runs.begun.value.count("/a/1") >= 2
 
 
+async def test_a_reload_that_changes_a_probe_makes_no_broken_device_healthy(runs: Runs) -> None:
+    runs.outcomes["/a/0"] = Outcome(reason="broken")
+    async with runs.probing() as prober:
+        prober.watch(device("a", probe()))
+        await prober.probed()
+        prober.watch(device("a", probe(period_seconds=60)))
+        assert prober.reasons == {"a": f"exec /a/0: {NOT_PROBED}"}
+
+
 async def test_results_stay_where_only_the_text_of_a_probe_differs(runs: Runs) -> None:
     runs.outcomes["/a/0"] = Outcome(reason="broken")
     async with runs.probing() as prober:
