@@ -16,7 +16,7 @@ from genericdp.simulator.pods import Pod as KubeletsPod
 from genericdp.simulator.settings import Generation
 
 from tests.e2e.cluster.listing import CHECKPOINT
-from tests.e2e.scenarios import FUSE, LOOP, START, Calls, Given, holders_in
+from tests.e2e.scenarios import ALL_FUSE, FUSE, LOOP, START, Calls, Given, holders_in
 from tests.world import FAST, PATIENCE_SECONDS, World
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ class SimulatedNode:
             await self._start()
             await self.daemon.registered(FUSE)
             await self.daemon.registered(LOOP)
+            await self.has(FUSE, *ALL_FUSE)
             try:
                 yield self
             finally:
