@@ -44,6 +44,7 @@ hold is lost.
 """
 SUFFIX = ".json"
 _MAX_SERVED_BYTES = 1024 * 1024
+"""Maximum size of the list of resources that DRA serves."""
 RELEASE_SUFFIX = ".release"
 MAX_BYTES = 4 * 1024 * 1024
 """Maximum size of a record, both when it is written and when it is read."""
@@ -313,6 +314,13 @@ class ClaimRecords:
         self.directory = directory
         self._removed = removed
 
+    def by_uid(self, found: Collection[Record]) -> tuple[dict[str, Claim], dict[str, Record]]:
+        """Return the claims of records, with those whose records were removed, and the records
+        that cannot be read.
+        """
+        claims = self.unwritten | {record.uid: claim for record in found if (claim := record.claim)}
+        return claims, {record.uid: record for record in found if record.uid not in claims}
+
     def load(self) -> None:
         """Read all records; raise OSError.
 
@@ -322,11 +330,7 @@ class ClaimRecords:
         self.directory.mkdir(mode=0o700, exist_ok=True)
         for directory in (self.directory, self.directory.parent):
             remove_temporary(directory)
-        found = read_records(self.directory)
-        self.claims = self.unwritten | {
-            record.uid: claim for record in found if (claim := record.claim)
-        }
-        self.unreadable = {record.uid: record for record in found if record.uid not in self.claims}
+        self.claims, self.unreadable = self.by_uid(read_records(self.directory))
         for record in self.unreadable.values():
             log.warning("%s", record)
         for claim in self.claims.values():
@@ -479,9 +483,9 @@ async def read_others(own: Path) -> tuple[bool, list[Record]]:
     """
 
     def read() -> tuple[bool, list[Record]]:
-        directories = record_directories(own.parent.parent.parent)
+        others = [path for path in record_directories(own.parent.parent.parent) if path != own]
         found: list[Record] = []
-        for directory in (other for other in directories if other != own):
+        for directory in others:
             try:
                 records = read_records(directory)
                 if any(record.claim is None for record in records):
@@ -490,7 +494,7 @@ async def read_others(own: Path) -> tuple[bool, list[Record]]:
             except OSError as error:
                 if is_shortage(error):
                     raise
-        return any(other != own for other in directories), found
+        return bool(others), found
 
     return await in_worker(read, "the claims of other drivers")
 

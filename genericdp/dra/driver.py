@@ -210,17 +210,12 @@ class DraDriver:
             with suppress(FileNotFoundError):
                 records = await in_worker(partial(read_records, directory), directory)
             _, others = await read_others(directory)
-            claims = self._records.unwritten | {
-                record.uid: record.claim for record in records if record.claim is not None
-            }
+            claims, unreadable = self._records.by_uid(records)
             foreign = [record.claim for record in others if record.claim is not None]
             known = (*claims.values(), *foreign)
             self.held = [device for claim in known for device in claim.held()]
-            self._unreadable = [
-                record
-                for record in (*records, *others)
-                if record.claim is None and record.uid not in self._records.unwritten
-            ]
+            damaged = (record for record in others if record.claim is None)
+            self._unreadable = [*unreadable.values(), *damaged]
         if self._dra_now is None:
             # The file may be missing or damaged: DRA certainly serves the resources of claims.
             work = partial(_read_served, settings)
