@@ -65,6 +65,12 @@ def rename(path: Path, text: str) -> None:
     other.rename(path)
 
 
+def move_away_first(path: Path, text: str) -> None:
+    """Keep the old one as a backup, as emacs does."""
+    path.rename(path.with_name(f"{path.name}~"))
+    path.write_text(text)
+
+
 def delete_and_write(path: Path, text: str) -> None:
     path.unlink()
     path.write_text(text)
@@ -96,4 +102,7 @@ def write_keeping_times(path: Path, text: str) -> None:
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-WAYS = (*(write, rename, delete_and_write, replace_directory, link_elsewhere, write_keeping_times),)
+WAYS = (
+    *(write, rename, move_away_first, delete_and_write, replace_directory, link_elsewhere),
+    write_keeping_times,
+)

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tests.config import changing
 from tests.soak.config import BROKEN, PLAIN, VOLUME, Places, Spec
+
+WAYS: Mapping[str, Callable[[Path, str], None]] = {
+    way.__name__: way
+    for way in (
+        *(changing.write, changing.rename, changing.move_away_first),
+        *(changing.delete_and_write, changing.write_keeping_times),
+    )
+}
+"""How a file is written, by the name that the record has for it."""
 
 
 class Disk:
@@ -27,7 +36,7 @@ class Disk:
         if source == VOLUME:
             self._volume.update(self._files(specs))
         else:
-            getattr(changing, way)(self.plain, self._text(specs))
+            WAYS[way](self.plain, self._text(specs))
 
     def break_(self, source: str, way: str, good: Sequence[Spec]) -> None:
         """Write a bad one, or one good file and a bad one; ``way``: how, and what is wrong."""
@@ -35,7 +44,7 @@ class Disk:
         if source == VOLUME:
             self._volume.update({**self._files(good), "b.yaml": BROKEN[wrong]})
         else:
-            getattr(changing, how)(self.plain, BROKEN[wrong])
+            WAYS[how](self.plain, BROKEN[wrong])
 
     def _files(self, specs: Sequence[Spec]) -> dict[str, str]:
         halves = {"a.yaml": specs[:2], "b.yaml": specs[2:]}

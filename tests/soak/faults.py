@@ -24,6 +24,7 @@ from tests.soak.config import (
     kind_of,
     nodes_of,
 )
+from tests.soak.disk import WAYS
 from tests.soak.load import Mark
 from tests.soak.record import Record
 from tests.soak.sides import Ending, SimulatedSide
@@ -35,7 +36,7 @@ Drawn = dict[str, Any] | None
 HOST, CONFIG, KUBELET, SIMULATED, DAEMON = "host", "config", "kubelet", "simulated", "daemon"
 _WAYS: Mapping[str, tuple[str, ...]] = {
     VOLUME: ("swap",),
-    PLAIN: ("write", "rename", "move_away_first", "delete_and_write", "write_keeping_times"),
+    PLAIN: (*WAYS,),
 }
 _NUMBERS = ("*", "*", "[0-3]", "[2-7]", "[13579]")
 
